@@ -1,0 +1,39 @@
+# make demo    set up, then tune an emulated Jetson under 7 W
+# make test    set up, then run the tests
+# make setup   the set-up alone; make check: ruff and mypy; make bench: speed
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: setup demo test check bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; name one with make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup
+	rm -rf build/demo
+	mkdir -p build/demo
+	cd build/demo && ../../$(BIN)/tune run --device jetson-orin --cap 7W --fresh --store studies.db
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m experiments.bench
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache

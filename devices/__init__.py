@@ -1,0 +1,1 @@
+"""Everything about devices: measuring, recording, replaying and emulating them. Knows nothing of optimization."""

@@ -1,0 +1,253 @@
+"""The Device seam: what every device, real, replayed or emulated, promises."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from devices.errors import InputError
+from devices.measurement import STATISTICS, Measurement, Source, Statistic
+
+Setting = Mapping[str, float]
+"""One value for each knob, by the knob's name. Whole numbers are `int`."""
+
+EventSink = Callable[[Mapping[str, Any]], None]
+"""Receives progress of a burst, at most twice a second: `{"phase": ..., "power_w": ..., "elapsed_s": ...}`."""
+
+BATCH_KNOB = "batch_size"
+KNOB_UNITS: Mapping[str, str] = {
+    "gpu_freq_mhz": "MHz",
+    "batch_size": "samples",
+    "cpu_freq_mhz": "MHz",
+    "cpu_cores": "cores",
+    "cpu_threads": "threads",
+    "emc_freq_mhz": "MHz",
+    "power_limit_w": "W",
+}
+
+
+def knob_value(value: float) -> float:
+    """`value` as the house writes knob values: an int where it is whole (128, not 128.0), else a float."""
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+@dataclass(frozen=True)
+class Knob:
+    """Something to set.
+
+    Attributes:
+        name: One of `KNOB_UNITS`, or any name a profile gives.
+        values: The steps open now, ascending, in the unit of the name.
+        default: The step the device runs at when nobody tunes it (inside `values` or not), or None.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    default: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise InputError(f"knob '{self.name}' has no value", hint=f"--values {self.name}=V,V,...")
+        if list(self.values) != sorted(set(self.values)):
+            raise InputError(f"the values of knob '{self.name}' must ascend without repetition: {self.values}")
+
+    @property
+    def unit(self) -> str:
+        """The unit of the values, empty for a knob the house does not know."""
+        return KNOB_UNITS.get(self.name, "")
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """What is trained, as the user named it; resolved on the board, never on the host.
+
+    Attributes:
+        spec: A named workload (`resnet18`), `FILE.py:FACTORY` or `MODULE:FACTORY`.
+        args: Keyword arguments of the factory (`image_size=32`).
+        data: A path on the board, or None for synthetic inputs.
+    """
+
+    spec: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    data: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of JSON values."""
+        return {"spec": self.spec, "args": dict(self.args), "data": self.data}
+
+
+@dataclass(frozen=True)
+class BurstPlan:
+    """How a burst is to be made.
+
+    Attributes:
+        cap_w: The cap in watts that the guard watches, or None.
+        statistic: The statistic of power the cap holds on.
+        min_s: Shortest measured window, seconds.
+        max_s: Longest measured window, seconds.
+        tolerance: Relative half-width of the 95 % interval of throughput and power at which the window may end.
+        accumulation: Micro-batches per optimizer step.
+        replicate: How many bursts at this setting came before (0 for the first): emulated and replayed
+            noise is a function of (seed, setting, replicate).
+    """
+
+    cap_w: float | None = None
+    statistic: Statistic = "p95"
+    min_s: float = 10.0
+    max_s: float = 20.0
+    tolerance: float = 0.02
+    accumulation: int = 1
+    replicate: int = 0
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a device says of itself.
+
+    Attributes:
+        name: As the user named it; replay: the profile's device.
+        model: The board it is or stands for, in words, or None.
+        source: Where its measurements come from.
+        knobs: The knobs that can be searched, in order.
+        statistics: The statistics of power its meter gives; empty without a meter.
+        meter: What the watts are of ("VDD_IN, module input"), or None without a meter.
+        throughput_unit: `samples/s`, or what a profile says.
+        held_fixed: What is pinned during the study (CPU set, EMC, power mode, versions).
+        settings: The settings that can be measured where they are not the full product of the knobs' values
+            (a profile with missing cells), else None.
+        default_setting: What the device runs at when nobody tunes it, or None where that is not known.
+        notes: Sentences the user should read before the first burst.
+        fingerprint: A digest of what decides the answers and may change under the same name (the content of a profile,
+            the noise put on it), or None. A study is resumed only on the same one.
+    """
+
+    name: str
+    source: Source
+    knobs: tuple[Knob, ...]
+    model: str | None = None
+    statistics: tuple[Statistic, ...] = ()
+    meter: str | None = None
+    throughput_unit: str = "samples/s"
+    held_fixed: Mapping[str, Any] = field(default_factory=dict)
+    settings: tuple[Setting, ...] | None = None
+    default_setting: Setting | None = None
+    notes: tuple[str, ...] = ()
+    fingerprint: str | None = None
+
+    @property
+    def default_statistic(self) -> Statistic | None:
+        """The statistic a cap holds on when the user names none: p95, else peak, else mean; None without a meter."""
+        return next((s for s in STATISTICS if s in self.statistics), None)
+
+    def enumerate_settings(self) -> Iterator[Setting]:
+        """Every setting that can be measured, the last knob varying fastest."""
+        if self.settings is not None:
+            yield from self.settings
+            return
+        names = [knob.name for knob in self.knobs]
+        for values in itertools.product(*(knob.values for knob in self.knobs)):
+            yield dict(zip(names, values, strict=True))
+
+
+class Device(ABC):
+    """A machine to be tuned: it has knobs, perhaps a meter, and runs bursts.
+
+    Two methods must be written; the others do nothing by default, which is right for a device without state.
+
+    One caller at a time; not thread-safe, except `abort`, which may be called from a signal handler or another
+    thread. Use as a context manager: leaving it restores and closes. Everything returned belongs to the caller.
+    """
+
+    @abstractmethod
+    def describe(self) -> DeviceInfo:
+        """What the device is. Cheap, writes nothing, may be called again; the answer stays the same until `close`.
+
+        Raises:
+            DeviceError: the device cannot be read.
+        """
+
+    @abstractmethod
+    def measure(
+        self, setting: Setting, workload: WorkloadSpec, plan: BurstPlan, on_event: EventSink | None = None
+    ) -> Measurement:
+        """Run one burst and say what was found. Blocks for the burst, bounded by the plan and the start-up time-out.
+
+        A failed burst is a status with a reason, never an exception; so is an abort (`aborted`). May be called
+        again with the same arguments; replicates are independent draws.
+
+        Raises:
+            InputError: a setting this device does not have (unknown knob, value that is no step, cell not recorded),
+                or a cap without a meter. Nothing was written.
+            DeviceLostError: the device stopped answering.
+        """
+
+    def abort(self) -> None:  # noqa: B027
+        """End a running burst soon; without one, do nothing. May be called from any thread, any number of times."""
+
+    def restore(self) -> None:  # noqa: B027
+        """Put back every knob to the value found before the first write. May be called again; a device without state
+        to restore does nothing.
+
+        Raises:
+            DeviceError: a value could not be put back; the message names it.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Restore, then release everything. May be called again; no other method may be called afterwards."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def unknown_device(name: str) -> InputError:
+    """The error for a device nobody knows, with the nearest names."""
+    from devices.catalog import load_catalog
+
+    names = [known for board in load_catalog() for known in (board.name, *board.aliases)]
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    nearest = f"; the nearest names are {', '.join(close)}" if close else ""
+    return InputError(f"unknown device '{name}'{nearest}", hint="tune devices lists all")
+
+
+def open_device(
+    name: str,
+    *,
+    preset: str,
+    search: Sequence[str] = (),
+    values: Mapping[str, Sequence[float]] | None = None,
+    seed: int = 0,
+    reference_batch: int | None = None,
+) -> Device:
+    """The device of that name: the emulation of a board of the catalog.
+
+    Args:
+        name: A board's name or alias.
+        preset: What a power mode pins; one of the board's presets.
+        search: Knobs to search besides the GPU clock and the batch size.
+        values: Lists of values that replace a knob's own.
+        seed: Seed of the emulated noise.
+        reference_batch: Batch size of the default setting; without it the board's own.
+
+    Raises:
+        InputError: unknown device (the nearest names are given), preset, knob or value.
+    """
+    from devices.catalog import find_board
+    from devices.emulated import EmulatedDevice
+
+    board = find_board(name)
+    if board is None:
+        raise unknown_device(name)
+    return EmulatedDevice(
+        board, preset=preset, search=search, values=values, seed=seed, reference_batch=reference_batch
+    )

@@ -1,0 +1,1 @@
+"""Comparisons, reproductions and benchmarks; run by make, not part of the wheel."""

@@ -1,0 +1,95 @@
+"""The group `tune`, and how its errors reach the user."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from devices.errors import InputError, TunerError
+
+EXIT_OK, EXIT_NO, EXIT_INPUT, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("tuner.cli.run:run", "Find the best setting under a cap, and freeze it."),
+    "show": ("tuner.cli.studies:show", "Show a study: its trials and what it recommends."),
+    "list": ("tuner.cli.studies:list_studies", "List the studies."),
+    "export": ("tuner.cli.studies:export", "Print a study or a frozen config as JSON, YAML or CSV."),
+    "profile": ("tuner.cli.profile:profile", "Import, check and show recorded profiles."),
+    "devices": ("tuner.cli.devices:devices", "List the devices, their knobs and presets."),
+}
+"""Name -> (module:attribute, short help): `tune --help` imports no command."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="taste-tuner", prog_name="tune")
+def cli() -> None:
+    """Find the GPU frequency and the batch size that train fastest under a power cap.
+
+    \b
+    tune run --device jetson-orin --cap 7W         on a board, or its emulation where none is here
+    tune run --replay PROFILE.csv --cap 125W       answered from a recorded profile
+
+    Exit status: 0 done, 1 the answer is no, 2 retype something, 3 device or store failed, 130 interrupted.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run `tune` and leave the process with its exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in arguments
+    try:
+        code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else EXIT_OK)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "tune"
+        _report(as_json, "usage", error.format_message(), f"{command} --help")
+        sys.exit(EXIT_INPUT)
+    except TunerError as error:
+        _report(as_json, error.kind, error.message, error.hint)
+        sys.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_FAILED)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_OK)
+    except Exception as error:
+        if os.environ.get("TUNER_DEBUG"):
+            raise
+        _report(as_json, "internal", f"internal error: {type(error).__name__}: {error}", "TUNER_DEBUG=1 shows where")
+        sys.exit(EXIT_FAILED)
+
+
+def _report(as_json: bool, kind: str, message: str, hint: str | None) -> None:
+    if as_json:
+        document: dict[str, Any] = {"error": {"kind": kind, "message": message, "hint": hint}}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo(f"error: {message}" + (f"\n  hint: {hint}" if hint else ""), err=True)

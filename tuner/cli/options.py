@@ -1,0 +1,93 @@
+"""Types and options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from devices.errors import InputError
+from tuner.units import parse_knob_value, parse_power_w
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Power(click.ParamType[float]):
+    """A power in watts: `7W`, `6500mW`, `7`."""
+
+    name = "power"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return parse_power_w(str(value))
+        except InputError as error:
+            self.fail(f"{error.message} ({error.hint})", param, ctx)
+
+
+class KnobValues(click.ParamType[tuple[str, tuple[float, ...]]]):
+    """`KNOB=V,V,...`: a knob with the values it may take."""
+
+    name = "KNOB=V,V,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[float, ...]]:
+        knob, equals, listed = str(value).partition("=")
+        if not equals or not knob or not listed:
+            self.fail(f"'{value}' is not KNOB=V,V,... (such as batch_size=8,16,32)", param, ctx)
+        try:
+            return knob, tuple(parse_knob_value(knob, part) for part in listed.split(","))
+        except InputError as error:
+            self.fail(f"{error.message} ({error.hint})", param, ctx)
+
+
+class KeyValue(click.ParamType[tuple[str, Any]]):
+    """`K=V`, the value read as JSON where it is some (32, true), as text otherwise."""
+
+    name = "K=V"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        key, equals, text = str(value).partition("=")
+        if not equals or not key:
+            self.fail(f"'{value}' is not K=V (such as image_size=32)", param, ctx)
+        try:
+            return key, json.loads(text)
+        except json.JSONDecodeError:
+            return key, text
+
+
+def json_option(command: Command) -> Command:
+    """`--json`: one JSON document on standard output."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")(command)
+
+
+def store_option(command: Command) -> Command:
+    """`--store`: where the studies are."""
+    text = "Where the studies are kept: a file, or a database URL.  [default: $TUNER_STORE, or the user's data folder]"
+    return click.option("--store", metavar="URL", help=text)(command)
+
+
+def split_names(text: str | None) -> tuple[str, ...]:
+    """`a,b` as a tuple, without repetition."""
+    return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+
+
+def unique(pairs: Sequence[tuple[str, Any]], option: str) -> Mapping[str, Any]:
+    """Pairs as a mapping.
+
+    Raises:
+        InputError: a key given twice.
+    """
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InputError(f"{option} names {key} twice", hint=f"{option} {key}=... once")
+        found[key] = value
+    return found
+
+
+def print_json(document: Any) -> None:
+    """`document` on standard output; never NaN."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))

@@ -1,0 +1,71 @@
+"""`tune run`: from a question to a frozen config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from devices.errors import InputError
+from tuner.cli.options import KeyValue, KnobValues, Power, json_option, print_json, split_names, store_option, unique
+
+_OUT = Path("frozen.json")
+
+
+@click.command()
+@click.option("--device", metavar="NAME", help="The board: jetson-orin, ... (tune devices lists them).")
+@click.option(
+    "--replay", type=click.Path(path_type=Path), metavar="PROFILE.csv", help="Answer from a recorded profile."
+)
+@click.option("--cap", "cap_w", type=Power(), metavar="7W", help="Power cap: 7W, 6500mW or 7 (watts).")
+@click.option(
+    "--cap-on", type=click.Choice(["mean", "p95", "peak"]), help="Statistic the cap holds on.  [default: p95]"
+)
+@click.option("--goal", default="throughput", show_default=True, metavar="G", help="throughput or energy.")
+@click.option("--workload", metavar="W", help="What is trained.  [default: resnet18; replay: the profile's]")
+@click.option("--workload-arg", type=KeyValue(), multiple=True, metavar="K=V", help="Argument of the workload.")
+@click.option("--preset", default="auto", show_default=True, metavar="P", help="What a power mode pins (CPU, EMC).")
+@click.option("--search", metavar="KNOB,...", help="Search these knobs too: cpu_cores, cpu_freq_mhz, emc_freq_mhz.")
+@click.option("--values", type=KnobValues(), multiple=True, metavar="K=V,V,...", help="Values a knob may take.")
+@click.option(
+    "--bursts", type=click.IntRange(min=1), default=25, show_default=True, help="Budget, confirmation included."
+)
+@click.option("--strategy", default="ax", show_default=True, metavar="S", help="ax, sobol or grid.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--noise-throughput", type=float, default=0.0, metavar="X", help="Replay: noise, 0.02 is 2 %.")
+@click.option("--noise-power", type=float, default=0.0, metavar="X", help="Replay: noise, 0.01 is 1 %.")
+@click.option("--emulate", is_flag=True, help="Emulate the board even where it is here.")
+@click.option("--study", "name", metavar="NAME", help="Name of the study.  [default: device-workload-goal-cap]")
+@click.option("--fresh", is_flag=True, help="Start anew; an earlier study of that name is kept under another.")
+@store_option
+@click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Write the bursts as a profile.")
+@click.option("--out", type=click.Path(path_type=Path), default=_OUT, show_default=True, help="The frozen config.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, measure nothing.")
+@json_option
+def run(**options: Any) -> int:
+    """Find the setting that trains best under a cap, and freeze it into a file.
+
+    The same command goes on with an unfinished study and prints a finished one. Ctrl-C finishes the burst and saves.
+
+    \b
+    tune run --device jetson-orin --cap 7W
+    tune run --device jetson-orin --cap 7W --search cpu_freq_mhz,emc_freq_mhz
+    tune run --replay v100.csv --cap 125W --goal energy
+    """
+    from tuner.report.screen import Screen
+    from tuner.session import Request, tune
+
+    if (options["device"] is None) == (options["replay"] is None):
+        raise InputError("name one of --device and --replay", hint="tune run --device jetson-orin --cap 7W")
+    if options["replay"] is None and (options["noise_throughput"] or options["noise_power"]):
+        raise InputError("noise is added to a replayed profile only", hint="leave --noise-throughput/--noise-power out")
+    as_json = options.pop("as_json")
+    options["search"] = split_names(options["search"])
+    options["values"] = unique(options["values"], "--values")
+    options["workload_args"] = unique(options.pop("workload_arg"), "--workload-arg")
+    options.pop("emulate")  # every board is emulated where it is not here, and no board can be here yet
+    finished = tune(Request(**options), Screen(quiet=as_json))
+    if as_json:
+        print_json(finished.document)
+    return finished.exit_status

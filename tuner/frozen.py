@@ -1,0 +1,150 @@
+"""The frozen config: the chosen setting with its evidence, handed to training."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from devices.device import BATCH_KNOB, WorkloadSpec
+from devices.errors import InputError
+from tuner.outcome import Outcome, evidence_json
+from tuner.store import now
+
+SCHEMA = 1
+
+
+def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The frozen config of a study's recommended setting.
+
+    Args:
+        outcome: A study with a recommended setting.
+        workload: What was trained.
+        reference: `{batch, learning_rate, optimizer}` the workload was made for, or None where that is not known.
+
+    Raises:
+        ValueError: nothing is recommended.
+    """
+    recommended = outcome.verdict.recommended
+    if recommended is None:
+        raise ValueError("nothing is recommended")
+    cap = outcome.problem.cap
+    return {
+        "schema": SCHEMA,
+        "device": outcome.info.name,
+        "setting": dict(recommended.setting),
+        "context": {**outcome.info.held_fixed, "versions": _versions()},
+        "workload": {**workload.to_json(), "files_sha256": {}},
+        "goal": outcome.problem.goal.name,
+        "cap": {"watts": cap.watts, "statistic": cap.statistic} if cap else None,
+        "throughput_unit": outcome.info.throughput_unit,
+        "measured": {
+            **evidence_json(recommended, outcome.trials, outcome.problem),
+            "feasible_probability": outcome.verdict.feasible_probability,
+        },
+        "baseline": evidence_json(outcome.baseline, outcome.trials, outcome.problem) if outcome.baseline else None,
+        **_training(recommended.setting.get(BATCH_KNOB), reference),
+        "seed": outcome.problem.seed,
+        "source": outcome.info.source,
+        "study": outcome.study,
+        "created_at": now(),
+    }
+
+
+def _training(micro_batch: float | None, reference: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Effective batch, accumulation and learning rate. The tuned micro-batch is accumulated up to the reference batch;
+    a larger one is its own effective batch. The learning rate follows the effective batch linearly (Goyal et al. 2017).
+    """
+    if reference is None or micro_batch is None:
+        return {"reference": None, "effective_batch": None, "accumulation_steps": None, "learning_rate": None}
+    effective = max(int(reference["batch"]), int(micro_batch))
+    return {
+        "reference": dict(reference),
+        "effective_batch": effective,
+        "accumulation_steps": -(-effective // int(micro_batch)),
+        "learning_rate": reference["learning_rate"] * effective / reference["batch"],
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("taste-tuner", "torch", "ax-platform", "botorch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def require_writable(path: Path) -> None:
+    """Check before an hour of bursts that `path` can be written after it.
+
+    Raises:
+        InputError: it is a folder, or its folder does not exist or cannot be written.
+    """
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", hint="name a file")
+    if not folder.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}: no permission in {folder}", hint="name a file in a folder of yours")
+
+
+def write_json(document: Mapping[str, Any], path: Path) -> None:
+    """Write `document` whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written there.
+    """
+    write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write `text` whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written there.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}", hint="--out FILE, in a folder you may write"
+        ) from error
+
+
+def read_frozen(path: Path) -> dict[str, Any]:
+    """A frozen config from its file.
+
+    Raises:
+        InputError: no such file, no JSON, no frozen config, or one of a newer schema.
+    """
+    try:
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise InputError(f"cannot read {path}: {reason}", hint="tune run writes one") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} is no JSON: {error}", hint="tune run writes one") from error
+    missing = [key for key in ("schema", "setting", "source") if not isinstance(document, dict) or key not in document]
+    if missing:
+        raise InputError(f"{path} is no frozen config: it has no '{missing[0]}'", hint="tune run writes one")
+    if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA:
+        raise InputError(
+            f"{path} has schema {document.get('schema')}; this version knows {SCHEMA}", hint="upgrade taste-tuner"
+        )
+    return dict(document)

@@ -1,0 +1,129 @@
+"""Studies and frozen configs that exist already: looked up, summed up, exported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from devices.device import DeviceInfo, Knob, WorkloadSpec
+from devices.errors import UnsupportedError
+from devices.profile import profile_text
+from tuner.evidence import pool
+from tuner.frozen import read_frozen
+from tuner.goal import Cap, find_goal
+from tuner.outcome import Outcome
+from tuner.problem import Problem
+from tuner.recommend import judge
+from tuner.record import profile_of
+from tuner.space import Space
+from tuner.store import Store, StoredStudy, no_study
+
+
+def study_document(store: Store, name: str) -> dict[str, Any]:
+    """The document of a study: what it ended with, or where it stands.
+
+    Raises:
+        InputError: no such study.
+    """
+    study = _load(store, name)
+    if study.outcome is not None and len(study.outcome["trials"]) == len(study.trials):
+        return {**study.outcome, "study": study.name}
+    return _outcome(study).to_json()
+
+
+def study_rows(store: Store) -> list[dict[str, Any]]:
+    """One row a study, the oldest first."""
+    rows = []
+    for name in store.names():
+        study = _load(store, name)
+        specification, outcome = study.specification, study.outcome or {}
+        rows.append(
+            {
+                "study": name,
+                "device": specification["device"],
+                "source": specification["source"],
+                "goal": specification["goal"],
+                "cap": specification["cap"],
+                "bursts": sum(max(trial.attempts, 1) for trial in study.trials),
+                "created_at": study.created_at,
+                "stopped": outcome.get("stopped"),
+                "recommended": outcome.get("recommended"),
+            }
+        )
+    return rows
+
+
+def export_text(what: str, form: str, open_store: Callable[[], Store]) -> str:
+    """A frozen config (where `what` is a file) or a study as JSON, YAML or CSV.
+
+    Raises:
+        InputError: neither a file nor a study, or a frozen config as CSV.
+    """
+    path = Path(what)
+    if path.is_file():
+        if form == "csv":
+            raise UnsupportedError("a frozen config is no table", hint="--format json or yaml")
+        return _format(read_frozen(path), form)
+    store = open_store()
+    if form == "csv":
+        study = _load(store, what)
+        return profile_text(profile_of(_outcome(study), WorkloadSpec(**study.specification["workload"])))
+    return _format(study_document(store, what), form)
+
+
+def _load(store: Store, name: str) -> StoredStudy:
+    study = store.load(name)
+    if study is None:
+        raise no_study(name)
+    return study
+
+
+def _outcome(study: StoredStudy) -> Outcome:
+    """A study judged from the store alone, without its device."""
+    specification = study.specification
+    knobs = tuple(Knob(name, tuple(values)) for name, values in specification["space"].items())
+    cap = Cap(**specification["cap"]) if specification["cap"] else None
+    info = DeviceInfo(
+        name=specification["device"],
+        source=specification["source"],
+        knobs=knobs,
+        throughput_unit=specification["throughput_unit"],
+        held_fixed=specification["held_fixed"],
+    )
+    problem = Problem(Space.of(info), find_goal(specification["goal"]), cap, specification["seed"])
+    verdict = judge(problem, study.trials)
+    known = pool(problem, study.trials)
+    baseline = next(
+        (known[k] for t in study.trials if t.role == "baseline" and (k := problem.space.key(t.setting)) in known), None
+    )
+    return Outcome(study.name, info, problem, study.trials, verdict, baseline, stopped=None)
+
+
+def _format(document: Mapping[str, Any], form: str) -> str:
+    if form == "yaml":
+        return "\n".join(_yaml(document, 0)) + "\n"
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _yaml(value: Any, indent: int) -> list[str]:
+    """Block-style YAML; scalars are written as JSON, which YAML 1.2 contains."""
+    pad = "  " * indent
+    if isinstance(value, Mapping) and value:
+        lines = []
+        for key, item in value.items():
+            lines += _yaml_entry(f"{pad}{json.dumps(key) if not str(key).isidentifier() else key}:", item, indent)
+        return lines
+    if isinstance(value, list | tuple) and value:
+        lines = []
+        for item in value:
+            lines += _yaml_entry(f"{pad}-", item, indent)
+        return lines
+    return [pad + json.dumps(value)]
+
+
+def _yaml_entry(head: str, item: Any, indent: int) -> list[str]:
+    if isinstance(item, Mapping | list | tuple) and item:
+        return [head, *_yaml(item, indent + 1)]
+    return [f"{head} {json.dumps(item)}"]

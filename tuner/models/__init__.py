@@ -1,0 +1,1 @@
+"""Models of a device: the surrogate behind recommendation and stopping."""

@@ -1,0 +1,203 @@
+"""What a person sees of a study: where the figures come from, progress, and the result."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from tuner.outcome import trial_json
+from tuner.report.tables import result_table, studies_table, trial_status, trials_table
+from tuner.report.text import cap_text, figure, joules, seconds, setting_text, source_text
+from tuner.study import Progress as StudyProgress
+from tuner.study import ProgressSink, Study
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that never breaks lines of text inside a word, and keeps its width away from a terminal."""
+    file = sys.stderr if stderr else sys.stdout
+    return Console(file=file, highlight=False, soft_wrap=not file.isatty(), width=None if file.isatty() else 120)
+
+
+class Screen:
+    """The text output of `tune run`. Quiet (`--json`): standard output stays free, progress goes to a terminal only."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._console = console(stderr=quiet)
+
+    def _print(self, *renderables: Any) -> None:
+        if not self._quiet:
+            self._console.print(*renderables)
+
+    def say(self, text: str) -> None:
+        """A sentence on standard error."""
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    def begin(self, study: Study, notes: Sequence[str]) -> None:
+        """The first lines: source, device, question."""
+        info, problem = study.info, study.problem
+        self._print(source_text(info.source, info.model))
+        for note in notes:
+            self._print(f"note: {note}")
+        fixed = ", ".join(f"{name}={value}" for name, value in info.held_fixed.items())
+        if fixed:
+            self._print(f"held fixed: {fixed}")
+        cap = {"watts": problem.cap.watts, "statistic": problem.cap.statistic} if problem.cap else None
+        resumed = f", going on after {study.bursts_made} bursts" if study.resumed else ""
+        self._print(
+            f"study {study.name}: {problem.goal.title} under {cap_text(cap)}, {len(problem.space)} settings"
+            f", at most {study.bursts} bursts{resumed}"
+        )
+
+    @contextlib.contextmanager
+    def progress(self, study: Study) -> Iterator[ProgressSink | None]:
+        """A bar with the best so far and the last power against the cap; plain lines without a terminal."""
+
+        def line(progress: StudyProgress) -> None:
+            self._console.print(_burst_line(progress, study))
+
+        if not self._console.is_terminal:
+            yield None if self._quiet else line
+            return
+        bar = Progress(
+            SpinnerColumn(),
+            TextColumn("bursts"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+            transient=True,
+        )
+        with bar:
+            task = bar.add_task("starting", total=study.bursts, completed=study.bursts_made)
+
+            def show(progress: StudyProgress) -> None:
+                line(progress)
+                bar.update(task, completed=progress.bursts, description=_best_text(progress, study))
+
+            yield show
+
+    def plan(self, study: Study) -> dict[str, Any]:
+        """What would be done (`--dry-run`), printed and as a document."""
+        info, space = study.info, study.problem.space
+        start = space.safe_start()
+        document = {
+            "study": study.name,
+            "device": info.name,
+            "source": info.source,
+            "held_fixed": dict(info.held_fixed),
+            "space": {knob.name: list(knob.values) for knob in space.knobs},
+            "settings": len(space),
+            "first": dict(start),
+            "bursts": study.bursts,
+            "writes": [],
+        }
+        self._print("would search:")
+        for knob in space.knobs:
+            self._print(f"  {knob.name}: {', '.join(f'{value:g}' for value in knob.values)}")
+        self._print(f"would begin at: {setting_text(start)}")
+        self._print("would write to the device: nothing")
+        return document
+
+    def end(self, document: Mapping[str, Any], record: Path | None) -> None:
+        """The result: what is recommended and what it gains, or why nothing is."""
+        words = {
+            "converged": "nothing better is expected",
+            "budget": "the budget is spent",
+            "infeasible": "nothing holds the cap",
+            "interrupted": "interrupted; the same command goes on",
+            None: "not finished; the command that began it goes on",
+        }[document["stopped"]]
+        spent = f"{seconds(document['search_time_s'])} and {joules(document['search_energy_j'])} on the device"
+        self._print()
+        self._print(f"{len(document['trials'])} bursts, {spent}: {words}")
+        if document["recommended"] is not None:
+            self._print()
+            self._print(result_table(document))
+            self._print()
+            if document["cap"]:
+                self._print(
+                    f"P(power <= {document['cap']['watts']:g} W) = "
+                    f"{document['recommended']['feasible_probability']:.3f} by the model, "
+                    f"measured in {document['recommended']['bursts']} bursts"
+                )
+        else:
+            self._print_why_not(document)
+        if document["frozen"]:
+            self._print(f"frozen: {document['frozen']}")
+        if record is not None:
+            self._print(f"recorded: {record}")
+
+    def _print_why_not(self, document: Mapping[str, Any]) -> None:
+        for line in why_not(document):
+            self._print(line)
+
+
+def why_not(document: Mapping[str, Any]) -> list[str]:
+    """Why nothing is recommended: the lowest power seen, and what to try."""
+    if document["stopped"] in (None, "interrupted"):
+        return []
+    cap = document["cap"]
+    if document["best_measured"] is not None:
+        return ["no setting could be confirmed within the budget; try more --bursts"]
+    key = f"power_{cap['statistic']}_w" if cap else "power_mean_w"
+    above = [trial for trial in document["trials"] if trial["feasible"] is False and trial[key] is not None]
+    if not above or cap is None:
+        reasons = {f"{trial['status']}: {trial['reason']}" for trial in document["trials"] if trial["reason"]}
+        return ["no burst gave a valid measurement", *sorted(reasons)]
+    lowest = min(above, key=lambda trial: trial[key])
+    return [
+        f"no feasible setting: the lowest power seen is {lowest[key]:.4g} W ({cap['statistic']}) at "
+        f"{setting_text(lowest['setting'])}, above the cap of {cap['watts']:g} W",
+        "try: a higher --cap; on a board --preset auto, or --search cpu_freq_mhz,cpu_cores,emc_freq_mhz to slow more "
+        "than the GPU",
+    ]
+
+
+def _burst_line(progress: StudyProgress, study: Study) -> Text:
+    """`[ 7/25] GPU 408 MHz, batch 64: 44.87 samples/s, 6.96 W, ok`."""
+    cap = study.problem.cap
+    entry = trial_json(progress.trial, cap)
+    status, style = trial_status(entry)
+    power_w = entry[cap.metric if cap else "power_mean_w"]
+    count = f"[{progress.bursts:>{len(str(progress.budget))}}/{progress.budget}]"
+    figures = f"{figure(entry['throughput'])} {study.info.throughput_unit}, {figure(power_w, 3)} W"
+    return Text(f"{count} {setting_text(entry['setting'])}: {figures}, {status}", style=style)
+
+
+def _best_text(progress: StudyProgress, study: Study) -> str:
+    best = progress.best
+    if best is None:
+        return "nothing within the cap yet"
+    return f"best {figure(best.goal.value)} at {setting_text(best.setting)}"
+
+
+def print_study(document: Mapping[str, Any]) -> None:
+    """A study: its bursts and what it recommends."""
+    out = console()
+    out.print(source_text(document["source"], document["device"]))
+    out.print(f"study {document['study']}: {document['goal']} under {cap_text(document['cap'])}")
+    fixed = ", ".join(f"{name}={value}" for name, value in document["held_fixed"].items())
+    if fixed:
+        out.print(f"held fixed: {fixed}")
+    out.print()
+    out.print(trials_table(document))
+    Screen().end(document, None)
+
+
+def print_studies(rows: list[dict[str, Any]]) -> None:
+    """The studies of a store."""
+    out = console()
+    if rows:
+        out.print(studies_table(rows))
+    else:
+        out.print("no study yet; tune run begins one")

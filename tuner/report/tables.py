@@ -1,0 +1,104 @@
+"""Tables of a study, drawn from the document that `--json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from tuner.report.text import change, figure, setting_text, work_unit
+
+Document = Mapping[str, Any]
+
+
+def _power_key(document: Document) -> str:
+    cap = document["cap"]
+    return f"power_{cap['statistic']}_w" if cap else "power_mean_w"
+
+
+def _power_title(document: Document) -> str:
+    cap = document["cap"]
+    return f"W {cap['statistic']}" if cap else "W mean"
+
+
+def trials_table(document: Document) -> Table:
+    """Every burst of a study."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title, justify in (("#", "right"), ("setting", "left"), (document["throughput_unit"], "right")):
+        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column(_power_title(document), justify="right", no_wrap=True)
+    table.add_column(f"J/{work_unit(document['throughput_unit'])}", justify="right", no_wrap=True)
+    table.add_column("status", overflow="fold")
+    for trial in document["trials"]:
+        status, style = trial_status(trial)
+        table.add_row(
+            str(trial["index"]),
+            setting_text(trial["setting"]),
+            figure(trial["throughput"]),
+            figure(trial[_power_key(document)], 3),
+            figure(trial["energy_per_sample_j"]),
+            Text(status, style=style),
+        )
+    return table
+
+
+def trial_status(trial: Mapping[str, Any]) -> tuple[str, str]:
+    """A trial's status in words, and the style to show it in."""
+    words = trial["status"] or trial["state"]
+    style = "" if trial["status"] == "ok" else "yellow"
+    if trial["status"] == "ok" and trial["feasible"] is False:
+        words, style = "above the cap", "red"
+    if trial["role"] != "search":
+        words += f" ({ {'confirm': 'confirmation', 'baseline': 'default'}[trial['role']] })"
+    if trial["reason"]:
+        words += f": {trial['reason']}"
+    return words, style
+
+
+def result_table(document: Document) -> Table:
+    """The recommended setting beside the default, with the gain."""
+    unit = document["throughput_unit"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    table.add_column("setting", no_wrap=True)
+    for title in (unit, _power_title(document), f"J/{work_unit(unit)}"):
+        table.add_column(title, justify="right", no_wrap=True)
+    recommended, baseline = document["recommended"], document["baseline"]
+    rows = [("recommended", recommended, "bold green"), ("default", baseline, "")]
+    for title, entry, style in rows:
+        if entry is None:
+            continue
+        power = entry["power_w"] if "power_w" in entry else entry[_power_key(document)]
+        table.add_row(
+            title,
+            setting_text(entry["setting"]),
+            figure(entry["throughput"]),
+            figure(power, 3),
+            figure(entry["energy_per_sample_j"]),
+            style=style,
+        )
+    if recommended and baseline:
+        table.add_row(
+            "gain",
+            "",
+            change(recommended["throughput"], baseline["throughput"]),
+            "",
+            change(recommended["energy_per_sample_j"], baseline["energy_per_sample_j"]),
+        )
+    return table
+
+
+def studies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The studies of a store."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("study", "source", "goal", "cap", "bursts", "ended", "recommended"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        cap = f"{row['cap']['watts']:g} W" if row["cap"] else "-"
+        best = setting_text(row["recommended"]["setting"]) if row["recommended"] else "-"
+        table.add_row(
+            row["study"], row["source"], row["goal"], cap, str(row["bursts"]), row["stopped"] or "unfinished", best
+        )
+    return table

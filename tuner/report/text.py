@@ -1,0 +1,73 @@
+"""Words for settings, figures and sources, the same in every table and message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_KNOB_WORDS: Mapping[str, str] = {
+    "gpu_freq_mhz": "GPU {} MHz",
+    "batch_size": "batch {}",
+    "cpu_freq_mhz": "CPU {} MHz",
+    "cpu_cores": "{} cores",
+    "cpu_threads": "{} threads",
+    "emc_freq_mhz": "EMC {} MHz",
+    "power_limit_w": "limit {} W",
+}
+
+
+def setting_text(setting: Mapping[str, float]) -> str:
+    """`GPU 408 MHz, batch 64`."""
+    return ", ".join(_KNOB_WORDS.get(name, name + "={}").format(f"{value:g}") for name, value in setting.items())
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """A number to `digits` significant digits, `-` where there is none."""
+    if value is None:
+        return "-"
+    if value != 0 and abs(value) >= 10**digits:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def change(value: float | None, than: float | None) -> str:
+    """`+12.3 %`, or `-` where it cannot be said."""
+    if value is None or not than:
+        return "-"
+    return f"{(value / than - 1) * 100:+.1f} %"
+
+
+def seconds(duration_s: float) -> str:
+    """`45 s`, `4.5 min`, `1.2 h`."""
+    if duration_s < 120:
+        return f"{duration_s:.0f} s"
+    if duration_s < 7200:
+        return f"{duration_s / 60:.1f} min"
+    return f"{duration_s / 3600:.1f} h"
+
+
+def joules(energy_j: float) -> str:
+    """`850 J`, `1.7 kJ`."""
+    return f"{energy_j:.0f} J" if energy_j < 1000 else f"{energy_j / 1000:.1f} kJ"
+
+
+def work_unit(throughput_unit: str) -> str:
+    """The unit of work of `samples/s`: `sample`."""
+    what = throughput_unit.rpartition("/")[0]
+    return what.removesuffix("s") or "unit"
+
+
+def source_text(source: str, model: str | None) -> str:
+    """The first line of every output: where the figures come from."""
+    board = model or "an unnamed device"
+    words = {
+        "measured": f"{board}, measured",
+        "replayed": f"{board}, answered from a recorded profile",
+        "emulated": f"{board}, a model of the board answers: nothing is measured",
+    }
+    return f"source: {source} - {words[source]}"
+
+
+def cap_text(cap: Mapping[str, Any] | None) -> str:
+    """`7 W (p95)`, or `no cap`."""
+    return f"{cap['watts']:g} W ({cap['statistic']})" if cap else "no cap"

@@ -1,0 +1,157 @@
+"""One `tune run` from request to result: opens what was asked for, runs the study, writes what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devices.cost import workload_reference
+from devices.device import Device, WorkloadSpec
+from devices.measurement import Statistic
+from devices.profile import read_profile, write_profile
+from devices.replay import ReplayDevice
+from tuner.frozen import freeze, require_writable, write_json
+from tuner.goal import Cap, find_goal
+from tuner.interrupt import interruptible
+from tuner.outcome import Outcome, Stopped
+from tuner.record import profile_of
+from tuner.report.screen import Screen
+from tuner.study import Study
+from tuner.target import open_target
+
+DEFAULT_WORKLOAD = "resnet18"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; the fields are the options of `tune run`."""
+
+    device: str | None = None
+    replay: Path | None = None
+    cap_w: float | None = None
+    cap_on: Statistic | None = None
+    goal: str = "throughput"
+    workload: str | None = None
+    workload_args: Mapping[str, Any] = field(default_factory=dict)
+    preset: str = "auto"
+    search: tuple[str, ...] = ()
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    bursts: int = 25
+    strategy: str = "ax"
+    seed: int = 0
+    noise_throughput: float = 0.0
+    noise_power: float = 0.0
+    name: str | None = None
+    fresh: bool = False
+    store: str | None = None
+    record: Path | None = None
+    out: Path = Path("frozen.json")
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result of a request: the document of `--json`, and whether the answer is yes."""
+
+    document: dict[str, Any]
+    exit_status: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be tuned: the device, the workload it trains, and sentences for the user."""
+
+    device: Device
+    workload: WorkloadSpec
+    notes: tuple[str, ...]
+    reference: Mapping[str, Any] | None
+
+
+def open_request(request: Request) -> Target:
+    """The device and workload of a request.
+
+    Raises:
+        InputError: anything to be retyped: device, profile, workload, knob, value.
+        ProfileError: a profile that cannot be used.
+    """
+    if request.replay is not None:
+        profile = read_profile(request.replay)
+        replay = ReplayDevice(
+            profile,
+            seed=request.seed,
+            noise_throughput=request.noise_throughput,
+            noise_power=request.noise_power,
+            values=request.values,
+        )
+        workload = WorkloadSpec(request.workload or profile.metadata.workload or request.replay.stem)
+        return Target(replay, workload, replay.describe().notes, reference=None)
+    workload = WorkloadSpec(request.workload or DEFAULT_WORKLOAD, dict(request.workload_args))
+    reference = workload_reference(workload)
+    device, notes = open_target(
+        request.device or "",
+        workload,
+        find_goal(request.goal),
+        Cap(request.cap_w, request.cap_on or "p95") if request.cap_w is not None else None,
+        preset=request.preset,
+        search=request.search,
+        values=request.values,
+        seed=request.seed,
+        reference_batch=int(reference["batch"]),
+    )
+    return Target(device, workload, (*device.describe().notes, *notes), reference)
+
+
+def tune(request: Request, screen: Screen) -> Finished:
+    """Run the study of a request, or go on with it, and write the frozen config and the record it asks for.
+
+    Raises:
+        InputError: anything to be retyped; nothing was measured.
+        DeviceError, StoreError: the study stopped; the same request goes on with it.
+    """
+    for path in (request.out, request.record):
+        if path is not None and not request.dry_run:
+            require_writable(path)
+    target = open_request(request)
+    with target.device as device:
+        study = Study(
+            device,
+            target.workload,
+            goal=request.goal,
+            cap_w=request.cap_w,
+            cap_on=request.cap_on,
+            strategy=request.strategy,
+            bursts=request.bursts,
+            seed=request.seed,
+            name=request.name,
+            store="sqlite://" if request.dry_run else _location(request),
+            fresh=request.fresh,
+        )
+        with study:
+            screen.begin(study, target.notes)
+            if request.dry_run:
+                return Finished(screen.plan(study), 0)
+            with screen.progress(study) as progress, interruptible(study, screen.say):
+                outcome = study.run(progress)
+    return _conclude(request, target, outcome, screen)
+
+
+def _location(request: Request) -> str:
+    from tuner.store_sql import default_location
+
+    return request.store or default_location()
+
+
+def _conclude(request: Request, target: Target, outcome: Outcome, screen: Screen) -> Finished:
+    frozen = None
+    if outcome.verdict.recommended is not None and outcome.stopped is not Stopped.INTERRUPTED:
+        write_json(freeze(outcome, target.workload, target.reference), request.out)
+        frozen = str(request.out)
+    if request.record is not None and any(trial.measurement for trial in outcome.trials):
+        write_profile(profile_of(outcome, target.workload), request.record)
+    document = outcome.to_json(frozen)
+    screen.end(document, request.record)
+    if outcome.stopped is Stopped.INTERRUPTED:
+        return Finished(document, 130)
+    return Finished(document, 0 if frozen else 1)

@@ -1,0 +1,78 @@
+"""What a study is: the specification that must match for it to be resumed, and the name made from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from devices.device import BurstPlan, DeviceInfo, WorkloadSpec
+from devices.errors import SpecificationChangedError
+from tuner.problem import Problem
+
+Specification = Mapping[str, Any]
+"""JSON values only; compared as a whole. Budget and outputs are no part of it: they may change between runs."""
+
+
+def specify(
+    info: DeviceInfo, workload: WorkloadSpec, problem: Problem, strategy: str, plan: BurstPlan
+) -> dict[str, Any]:
+    """The specification of a study."""
+    cap = problem.cap
+    return {
+        "device": info.name,
+        "source": info.source,
+        "fingerprint": info.fingerprint,
+        "throughput_unit": info.throughput_unit,
+        "held_fixed": dict(info.held_fixed),
+        "space": {knob.name: list(knob.values) for knob in problem.space.knobs},
+        "workload": workload.to_json(),
+        "goal": problem.goal.name,
+        "cap": {"watts": cap.watts, "statistic": cap.statistic} if cap else None,
+        "strategy": strategy,
+        "seed": problem.seed,
+        "burst": {
+            "min_s": plan.min_s,
+            "max_s": plan.max_s,
+            "tolerance": plan.tolerance,
+            "accumulation": plan.accumulation,
+        },
+    }
+
+
+def study_name(info: DeviceInfo, workload: WorkloadSpec, problem: Problem) -> str:
+    """The default name: device-workload-goal-cap."""
+    cap = f"{problem.cap.watts:g}W" if problem.cap else "nocap"
+    parts = (info.name, workload.spec, problem.goal.name, cap)
+    return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") or "x" for part in parts)
+
+
+def differences(stored: Specification, wanted: Specification) -> list[str]:
+    """One line for each part that differs: `cap: {...} is now {...}`."""
+    lines = []
+    for key in sorted({*stored, *wanted}):
+        old, new = stored.get(key), wanted.get(key)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            lines += [f"{key}.{line}" for line in differences(old, new)]
+        else:
+            lines.append(f"{key}: {_short(old)} is now {_short(new)}")
+    return lines
+
+
+def require_same(name: str, stored: Specification, wanted: Specification) -> None:
+    """Raise `SpecificationChangedError` with the differences, unless the two are equal."""
+    lines = differences(stored, wanted)
+    if lines:
+        raise SpecificationChangedError(
+            f"the study '{name}' was begun with another specification: " + "; ".join(lines),
+            hint="repeat the command as it was, add --fresh to start anew (the old study is kept), or name another "
+            "with --study",
+            differences=lines,
+        )
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = str(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,49 @@
+"""`ax`: Ax's own Bayesian optimization: Sobol, then BoTorch's expected improvement with the cap as constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ax.api.utils.generation_strategy_dispatch import choose_generation_strategy
+from ax.api.utils.structs import GenerationStrategyDispatchStruct
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from devices.device import Setting
+from tuner.models.surrogate import Surrogate
+from tuner.problem import Problem
+from tuner.strategies.experiment import AxBackedStrategy
+from tuner.trial import Trial
+
+_MIN_TRIALS = 12  # before a surrogate of so few points is believed that nothing is left to gain
+_MIN_GAIN = 0.0002  # expected relative improvement below which a burst is not worth its time
+
+
+class AxStrategy(AxBackedStrategy):
+    """Ax's default for this space, with a safe first setting instead of the centre.
+
+    Converges when no untried setting is expected to gain more than 0.02 % under the cap.
+    """
+
+    name = "ax"
+
+    def first(self, problem: Problem) -> Setting | None:
+        return problem.space.safe_start()
+
+    def generation_strategy(self, problem: Problem) -> GenerationStrategy:
+        return choose_generation_strategy(
+            GenerationStrategyDispatchStruct(
+                method="fast",
+                initialize_with_center=False,
+                initialization_random_seed=problem.seed,
+                allow_exceeding_initialization_budget=True,
+            )
+        )
+
+    def converged(self, problem: Problem, trials: Sequence[Trial]) -> bool:
+        if len(trials) < _MIN_TRIALS or not any(trial.valid for trial in trials):
+            return False
+        surrogate = Surrogate(problem, trials)
+        space = problem.open_space(trials)
+        tried = {space.key(trial.setting) for trial in trials}
+        untried = [setting for setting in space.settings if space.key(setting) not in tried]
+        return bool((surrogate.expected_gain(untried) < _MIN_GAIN).all())

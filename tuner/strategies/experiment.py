@@ -1,0 +1,236 @@
+"""One Ax experiment behind every strategy: settings in, trials' outcomes told, the next settings out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import tempfile
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig
+from ax.core.parameter import ChoiceParameter
+from ax.core.search_space import SearchSpace
+from ax.exceptions.core import SearchSpaceExhausted
+from ax.exceptions.generation_strategy import GenerationStrategyRepeatedPoints
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.utils.common.random import with_rng_seed
+
+from devices.device import BATCH_KNOB, Setting, knob_value
+from devices.measurement import Status
+from tuner.problem import Problem
+from tuner.space import Space
+from tuner.strategies.strategy import Strategy, Suggestion
+from tuner.trial import Trial
+
+_MAX_REJECTIONS = 64  # proposals outside the measurable settings before the nearest one inside is taken
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Ax reports every step and its libraries warn of numerics they handle; neither is for our user."""
+    logger = logging.getLogger("ax")
+    level, handlers = logger.level, [(handler, handler.level) for handler in logger.handlers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.CRITICAL)
+        for handler, _ in handlers:
+            handler.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+            for handler, handler_level in handlers:
+                handler.setLevel(handler_level)
+
+
+class AxExperiment:
+    """An Ax `Client` that follows the trials of a study.
+
+    `indices` maps the index of a study's trial to that of its Ax trial; the two differ where Ax proposed a setting that
+    cannot be measured.
+    """
+
+    def __init__(self, client: Client, indices: dict[int, int]) -> None:
+        self._client = client
+        self._indices = indices
+
+    @classmethod
+    def create(cls, problem: Problem, generation_strategy: GenerationStrategy) -> AxExperiment:
+        """A new experiment: ordered choices for the knobs, the cap as outcome constraint."""
+        client = Client()
+        client.configure_experiment(
+            parameters=[
+                ChoiceParameterConfig(
+                    name=knob.name, values=[float(v) for v in knob.values], parameter_type="float", is_ordered=True
+                )
+                for knob in problem.space.free
+            ]
+        )
+        sign = "" if problem.goal.maximize else "-"
+        client.configure_optimization(
+            objective=f"{sign}{problem.goal.metric}",
+            outcome_constraints=[f"{problem.cap.metric} <= {problem.cap.watts!r}"] if problem.cap else None,
+        )
+        client.set_generation_strategy(generation_strategy)
+        return cls(client, {})
+
+    @classmethod
+    def load(cls, state: str) -> AxExperiment:
+        """Inverse of `dump`."""
+        document = json.loads(state)
+        with tempfile.TemporaryDirectory() as folder:  # the client reads files only
+            path = Path(folder, "client.json")
+            path.write_text(json.dumps(document["client"]))
+            client = Client.load_from_json_file(str(path))
+        return cls(client, {int(ours): ax for ours, ax in document["indices"].items()})
+
+    def dump(self) -> str:
+        """The whole experiment as JSON."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "client.json")
+            self._client.save_to_json_file(str(path))
+            return json.dumps({"client": json.loads(path.read_text()), "indices": self._indices})
+
+    def follow(self, problem: Problem, trials: Sequence[Trial]) -> None:
+        """Attach the trials Ax does not know yet, tell it the outcomes, and leave out batch sizes that do not fit."""
+        experiment = self._client._experiment
+        generated = set(experiment.trials) - set(self._indices.values())
+        for trial in trials:
+            if trial.index not in self._indices:
+                parameters = self._parameters(problem.space, trial.setting)
+                match = next(
+                    (
+                        index
+                        for index in sorted(generated)
+                        if not experiment.trials[index].status.is_terminal
+                        and experiment.trials[index].arms[0].parameters == parameters
+                    ),
+                    None,
+                )
+                generated.discard(-1 if match is None else match)
+                self._indices[trial.index] = self._client.attach_trial(parameters) if match is None else match
+            index = self._indices[trial.index]
+            if not trial.pending and not experiment.trials[index].status.is_terminal:
+                self._tell(problem, index, trial)
+        self._restrict(problem.open_space(trials))
+
+    def _tell(self, problem: Problem, index: int, trial: Trial) -> None:
+        measurement = trial.measurement
+        data: dict[str, tuple[float, float]] = {}
+        if measurement is not None and measurement.status in (Status.OK, Status.OVER_CAP):
+            metrics = {problem.goal.metric: problem.goal.estimate(measurement)}
+            if problem.cap:
+                metrics[problem.cap.metric] = measurement.power(problem.cap.statistic)
+            data = {name: (e.value, e.sem) for name, e in metrics.items() if e is not None}
+        if data:
+            self._client.complete_trial(index, data)
+        else:  # an abandoned point is never proposed again, a failed one might be
+            self._client.mark_trial_abandoned(index)
+
+    def _restrict(self, space: Space) -> None:
+        batches = next((knob.values for knob in space.free if knob.name == BATCH_KNOB), None)
+        parameter = self._client._experiment.search_space.parameters.get(BATCH_KNOB)
+        if batches is None or parameter is None or list(parameter.values) == list(batches):
+            return
+        parameters = [
+            ChoiceParameter(
+                name=p.name,
+                parameter_type=p.parameter_type,
+                values=list(map(float, batches)) if p.name == BATCH_KNOB else p.values,
+                is_ordered=True,
+                sort_values=True,
+            )
+            for p in self._client._experiment.search_space.parameters.values()
+        ]
+        # The Client has no call for this; Ax's experiment allows it and refits on what stays inside.
+        self._client._experiment.search_space = SearchSpace(parameters)
+
+    def generate(self, space: Space, tried: frozenset[tuple[float, ...]], n: int) -> list[Setting]:
+        """Up to `n` untried settings of `space`; fewer or none where Ax says that nothing is left."""
+        settings: list[Setting] = []
+        taken = set(tried)
+        for _ in range(n):
+            setting = self._generate_one(space, taken)
+            if setting is None:
+                break
+            taken.add(space.key(setting))
+            settings.append(setting)
+        return settings
+
+    def _generate_one(self, space: Space, taken: set[tuple[float, ...]]) -> Setting | None:
+        proposal: Setting | None = None
+        for _ in range(_MAX_REJECTIONS):
+            try:
+                index, parameters = next(iter(self._client.get_next_trials(max_trials=1).items()))
+            except (SearchSpaceExhausted, GenerationStrategyRepeatedPoints):
+                return None
+            proposal = self._setting(space, parameters)
+            if proposal in space and space.key(proposal) not in taken:
+                return proposal
+            self._client.mark_trial_abandoned(index)
+        if proposal is None:
+            return None
+        untried = [setting for setting in space.settings if space.key(setting) not in taken]
+        wanted = space.features([proposal])
+        distances = ((space.features(untried) - wanted) ** 2).sum(axis=1)
+        nearest = untried[int(distances.argmin())]
+        self._client.attach_trial(self._parameters(space, nearest))
+        return nearest
+
+    @staticmethod
+    def _parameters(space: Space, setting: Setting) -> dict[str, float]:
+        return {knob.name: float(setting[knob.name]) for knob in space.free}
+
+    @staticmethod
+    def _setting(space: Space, parameters: dict[str, float]) -> Setting:
+        return {
+            knob.name: knob_value(parameters[knob.name] if knob.name in parameters else knob.values[0])
+            for knob in space.knobs
+        }
+
+
+class AxBackedStrategy(Strategy):
+    """A strategy that runs inside one Ax experiment.
+
+    A subclass gives the `GenerationStrategy`: of Ax's own nodes (`keeps_state`, so that the Client's JSON travels with
+    the trials: attaching trials to a new Client makes it go another way), or of an `ExternalGenerationNode`, whose
+    experiment is built anew from the trials each time. Either way equal trials give equal suggestions.
+    """
+
+    keeps_state = True
+
+    @abstractmethod
+    def generation_strategy(self, problem: Problem) -> GenerationStrategy:
+        """The nodes that propose settings for `problem`."""
+
+    def converged(self, problem: Problem, trials: Sequence[Trial]) -> bool:
+        """Whether to stop although settings are left. The default searches on."""
+        return False
+
+    def first(self, problem: Problem) -> Setting | None:
+        """A setting to begin with before Ax is asked, or None."""
+        return None
+
+    def suggest(self, problem: Problem, trials: Sequence[Trial], n: int = 1, state: str | None = None) -> Suggestion:
+        space = problem.open_space(trials)
+        tried = frozenset(space.key(trial.setting) for trial in trials)
+        untried = [setting for setting in space.settings if space.key(setting) not in tried]
+        if not untried or self.converged(problem, trials):
+            return Suggestion((), state)
+        if len(untried) <= n:  # nothing left to choose
+            return Suggestion(tuple(untried), state)
+        first = self.first(problem)
+        if first is not None and not trials:
+            return Suggestion((first,), state)
+        with _quiet(), with_rng_seed(problem.seed * 1_000_003 + len(trials)):
+            experiment = (
+                AxExperiment.load(state) if state else AxExperiment.create(problem, self.generation_strategy(problem))
+            )
+            experiment.follow(problem, trials)
+            settings = experiment.generate(space, tried, n)
+            return Suggestion(tuple(settings), experiment.dump() if self.keeps_state else None)

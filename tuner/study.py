@@ -1,0 +1,327 @@
+"""A study: the loop from question to recommended setting."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from devices.device import BurstPlan, Device, Setting, WorkloadSpec
+from devices.errors import DeviceError, InputError, UnsupportedError
+from devices.measurement import Measurement, Statistic, Status
+from tuner.evidence import Evidence, pool
+from tuner.goal import Cap, find_goal
+from tuner.outcome import Outcome, Stopped, is_feasible
+from tuner.problem import Problem
+from tuner.recommend import Verdict, baseline_setting, best_within, is_hopeless, judge
+from tuner.space import Space
+from tuner.specification import require_same, specify, study_name
+from tuner.store import MemoryStore, Store, open_store
+from tuner.strategies import DEFAULT_STRATEGY, open_strategy
+from tuner.target import AUTO_PRESET, open_target
+from tuner.trial import Role, Trial, TrialState
+
+DEFAULT_BURSTS = 25
+RETRIED = frozenset({Status.THROTTLED, Status.CLOCK_NOT_APPLIED, Status.CRASHED, Status.ABORTED})
+MAX_ATTEMPTS = 2
+MAX_FAILURES_IN_A_ROW = 5
+MAX_BASELINES = 2
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Told after every burst: the trial just measured, and where the study stands."""
+
+    trial: Trial
+    bursts: int
+    budget: int
+    best: Evidence | None
+
+
+ProgressSink = Callable[[Progress], None]
+
+
+class Study:
+    """One tuning session. Resumes where it stopped if its store holds it; use as a context manager, or call `close`.
+
+    Args:
+        device: A device, or a board's name (`jetson-orin`: emulated where no such board is here).
+        workload: A workload's name or specification.
+        goal: `throughput` or `energy`.
+        cap_w: The cap in watts, or None.
+        cap_on: The statistic of power the cap holds on; None: p95, else peak, else mean, whichever the device gives.
+        strategy: One of `tuner.strategies.STRATEGIES`.
+        bursts: Budget; confirmation counts.
+        seed: Of strategy and, for a board's name, of the emulated noise.
+        name: Of the study; None: made of device, workload, goal and cap.
+        store: A store, its location, or None: in memory.
+        fresh: Start anew; an earlier study of that name is kept under another.
+        plan: The burst protocol; its cap and statistic are set from the arguments above.
+        preset: For a board's name: what a power mode pins; `auto` takes the best predicted one.
+
+    Raises:
+        InputError: a wrong name or value, a cap without a meter, a changed specification, a study in use.
+        StoreError: the store cannot be used.
+    """
+
+    def __init__(
+        self,
+        device: Device | str,
+        workload: WorkloadSpec | str = "resnet18",
+        *,
+        goal: str = "throughput",
+        cap_w: float | None = None,
+        cap_on: Statistic | None = None,
+        strategy: str = DEFAULT_STRATEGY,
+        bursts: int = DEFAULT_BURSTS,
+        seed: int = 0,
+        name: str | None = None,
+        store: Store | str | None = None,
+        fresh: bool = False,
+        plan: BurstPlan | None = None,
+        preset: str = AUTO_PRESET,
+    ) -> None:
+        if bursts < 1:
+            raise InputError(f"a study needs one burst or more, not {bursts}", hint="--bursts 25")
+        self.workload = WorkloadSpec(workload) if isinstance(workload, str) else workload
+        found_goal = find_goal(goal)
+        self._strategy = open_strategy(strategy)
+        with contextlib.ExitStack() as stack:
+            if isinstance(device, str):
+                cap = Cap(cap_w, cap_on or "p95") if cap_w is not None else None
+                device, _ = open_target(device, self.workload, found_goal, cap, preset=preset, seed=seed)
+                stack.callback(device.close)
+            self._device = device
+            self.info = device.describe()
+            self.problem = Problem(Space.of(self.info), found_goal, _check_cap(self, goal, cap_w, cap_on), seed)
+            self._plan = plan or BurstPlan()
+            if self.problem.cap:
+                self._plan = replace(self._plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
+            self.bursts = bursts
+            self.name = name or study_name(self.info, self.workload, self.problem)
+            self._stop = threading.Event()
+            self._store = store if isinstance(store, Store) else open_store(store) if store else MemoryStore()
+            stack.enter_context(self._store.lock(self.name))
+            specification = specify(self.info, self.workload, self.problem, strategy, self._plan)
+            stored = self._store.load(self.name)
+            if stored is not None and fresh:
+                self._store.archive(self.name)
+                stored = None
+            if stored is None:
+                stored = self._store.create(self.name, specification)
+            require_same(self.name, stored.specification, specification)
+            self.resumed = bool(stored.trials)
+            self._trials = list(stored.trials)
+            self._state = stored.strategy_state
+            self._closing = stack.pop_all()
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials, in the order of their index."""
+        return tuple(self._trials)
+
+    @property
+    def bursts_made(self) -> int:
+        """Bursts spent, repeated attempts and the pending ones included."""
+        return sum(max(trial.attempts, 1) for trial in self._trials)
+
+    # ---- ask and tell
+
+    def ask(self, n: int = 1) -> list[Trial]:
+        """Up to `n` trials to measure: those asked before and not told yet, then new ones. Empty: converged.
+
+        They are in the store when this returns.
+        """
+        pending = [trial for trial in self._trials if trial.pending][:n]
+        if len(pending) < n:
+            suggestion = self._strategy.suggest(self.problem, self._trials, n - len(pending), self._state)
+            first = len(self._trials)
+            asked = [Trial(first + i, dict(setting)) for i, setting in enumerate(suggestion.settings)]
+            self._commit(asked, suggestion.state)
+            pending += asked
+        return pending
+
+    def tell(self, trial: Trial, measurement: Measurement) -> Trial:
+        """Record the measurement of a trial that was asked; it is in the store when this returns.
+
+        A status worth another try leaves the trial pending, once.
+
+        Raises:
+            InputError: the trial is none of this study's, or was told before.
+        """
+        if trial.index >= len(self._trials) or not self._trials[trial.index].pending:
+            raise InputError(f"trial {trial.index} of study '{self.name}' is not waiting for a measurement")
+        known = self._trials[trial.index]
+        if known.measurement is not None:  # an earlier attempt cost time and energy too
+            measurement = replace(
+                measurement,
+                cost_s=measurement.cost_s + known.measurement.cost_s,
+                cost_j=measurement.cost_j + known.measurement.cost_j,
+            )
+        attempts = known.attempts + 1
+        if measurement.status in RETRIED and attempts < MAX_ATTEMPTS:
+            state = TrialState.ASKED
+        elif measurement.status in (Status.OK, Status.OVER_CAP, Status.OOM):
+            state = TrialState.DONE
+        else:
+            state = TrialState.ABANDONED
+        told = replace(known, measurement=measurement, attempts=attempts, state=state)
+        self._store.update(self.name, told)
+        self._trials[trial.index] = told
+        return told
+
+    def _commit(self, trials: Sequence[Trial], state: str | None) -> None:
+        if trials:
+            self._store.ask(self.name, trials, state)
+            self._trials += trials
+            self._state = state
+
+    # ---- the loop
+
+    def run(self, on_progress: ProgressSink | None = None) -> Outcome:
+        """Measure until the strategy has converged, nothing can be feasible, or the budget is spent; then confirm.
+
+        Raises:
+            DeviceError: the device was lost, or failed burst after burst. The study can be resumed.
+            StoreError: a result could not be written. Nothing measured before is lost.
+        """
+        stopped = Stopped.INTERRUPTED
+        while not self._stop.is_set():
+            trial, stopped = self._next()
+            if trial is None:
+                break
+            self._measure(trial, on_progress)
+            stopped = Stopped.INTERRUPTED
+        outcome = self.outcome(stopped)
+        self._store.finish(self.name, outcome.to_json())
+        return outcome
+
+    def request_stop(self) -> None:
+        """Finish the burst that runs, then end. May be called from a signal handler."""
+        self._stop.set()
+
+    def abort(self) -> None:
+        """End the burst that runs and the study; its trial is measured again on resuming."""
+        self._stop.set()
+        self._device.abort()
+
+    def outcome(self, stopped: Stopped) -> Outcome:
+        """Where the study stands."""
+        verdict = judge(self.problem, self._trials)
+        setting = self._baseline_setting(verdict)
+        known = pool(self.problem, self._trials)
+        baseline = known.get(self.problem.space.key(setting)) if setting is not None else None
+        return Outcome(self.name, self.info, self.problem, self.trials, verdict, baseline, stopped)
+
+    def _next(self) -> tuple[Trial | None, Stopped]:
+        """The trial to measure next; None with the reason when the study has ended."""
+        pending = next((trial for trial in self._trials if trial.pending), None)
+        if pending is not None:
+            return pending, Stopped.INTERRUPTED
+        if is_hopeless(self.problem, self._trials):
+            return None, Stopped.INFEASIBLE
+        stopped = Stopped.BUDGET
+        if self.bursts_made < self.bursts - self._reserve():
+            asked = self.ask()
+            if asked:
+                return asked[0], Stopped.INTERRUPTED
+            stopped = Stopped.CONVERGED
+        verdict = judge(self.problem, self._trials)
+        if self.bursts_made < self.bursts:
+            follow_up = self._follow_up(verdict)
+            if follow_up is not None:
+                self._commit([follow_up], self._state)
+                return follow_up, Stopped.INTERRUPTED
+        if stopped is Stopped.CONVERGED and verdict.best_measured is None:
+            stopped = Stopped.INFEASIBLE
+        return None, stopped
+
+    def _reserve(self) -> int:
+        """Bursts kept for confirmation: none where measurements are exact."""
+        valid = [m for trial in self._trials if (m := trial.valid) is not None]
+        exact = valid and all((e := self.problem.goal.estimate(m)) is None or e.sem == 0 for m in valid)
+        return 0 if exact else min(3, self.bursts // 4)
+
+    def _follow_up(self, verdict: Verdict) -> Trial | None:
+        index = len(self._trials)
+        if verdict.unconfirmed is not None:
+            return Trial(index, dict(verdict.unconfirmed), role=Role.CONFIRM)
+        setting = self._baseline_setting(verdict)
+        tried = [self.problem.space.key(trial.setting) for trial in self._trials]
+        if setting is None or self.problem.space.key(setting) in tried:
+            return None
+        return Trial(index, dict(setting), role=Role.BASELINE)
+
+    def _baseline_setting(self, verdict: Verdict) -> Setting | None:
+        """What the recommended setting is compared with; a few tries at most to find one within the cap."""
+        made = [trial for trial in self._trials if trial.role is Role.BASELINE]
+        within = [trial for trial in made if is_feasible(trial.measurement, self.problem.cap)]
+        if within or len(made) >= MAX_BASELINES:
+            return (within or made)[-1].setting
+        if verdict.recommended is None:
+            return None
+        return baseline_setting(self.problem, self._trials, self.info.default_setting)
+
+    def _measure(self, trial: Trial, on_progress: ProgressSink | None) -> None:
+        earlier = sum(t.attempts for t in self._trials[: trial.index] if t.setting == trial.setting)
+        running = replace(trial, state=TrialState.RUNNING)
+        self._store.update(self.name, running)
+        self._trials[trial.index] = running
+        measurement = self._device.measure(
+            trial.setting, self.workload, replace(self._plan, replicate=earlier + trial.attempts)
+        )
+        if measurement.status is Status.ABORTED and self._stop.is_set():
+            return  # the user's own abort says nothing about the setting
+        told = self.tell(running, measurement)
+        if on_progress is not None:
+            best = best_within(self.problem, pool(self.problem, self._trials).values())
+            on_progress(Progress(told, self.bursts_made, self.bursts, best))
+        self._check_failures()
+
+    def _check_failures(self) -> None:
+        recent = [trial for trial in self._trials if not trial.pending][-MAX_FAILURES_IN_A_ROW:]
+        if len(recent) == MAX_FAILURES_IN_A_ROW and all(trial.state is TrialState.ABANDONED for trial in recent):
+            last = recent[-1].measurement
+            raise DeviceError(
+                f"the last {len(recent)} bursts failed: {last.status.value if last else ''}"
+                f"{': ' + last.reason if last and last.reason else ''}",
+                hint="mend the cause, then repeat the command: the study goes on",
+            )
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Free the study for other processes, and close the device if this study opened it. May be called again."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_cap(study: Study, goal: str, cap_w: float | None, cap_on: Statistic | None) -> Cap | None:
+    info = study.info
+    if find_goal(goal).needs_power and not info.statistics:
+        raise UnsupportedError(
+            f"{info.name} has no power meter, so the goal {goal} cannot be measured", hint="--goal throughput"
+        )
+    if cap_w is None:
+        if cap_on is not None:
+            raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
+        return None
+    if info.default_statistic is None:
+        raise UnsupportedError(f"{info.name} has no power meter, so no cap can be held", hint="leave --cap out")
+    if cap_on is not None and cap_on not in info.statistics:
+        raise UnsupportedError(
+            f"{info.name} does not give the {cap_on} of power", hint=f"--cap-on {' | '.join(info.statistics)}"
+        )
+    if not cap_w > 0:
+        raise InputError(f"a cap must be greater than 0, not {cap_w}", hint="--cap 7W")
+    return Cap(cap_w, cap_on or info.default_statistic)

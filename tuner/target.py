@@ -1,0 +1,105 @@
+"""From the user's words to a device: which one answers, with which preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from devices.catalog import Board, find_board
+from devices.device import Device, WorkloadSpec, open_device, unknown_device
+from devices.emulated import EmulatedDevice
+from devices.errors import InputError
+from devices.measurement import Measurement
+from tuner.goal import Cap, Goal
+
+AUTO_PRESET = "auto"
+
+
+@dataclass(frozen=True)
+class PresetChoice:
+    """A preset and why.
+
+    Attributes:
+        name: The preset.
+        predicted: What the model of the board predicts for its best setting under the cap, or its lowest power
+            where none holds it.
+        feasible: Whether that is within the cap.
+        reason: A sentence for the user.
+    """
+
+    name: str
+    predicted: Measurement
+    feasible: bool
+    reason: str
+
+
+def choose_preset(
+    board: Board,
+    workload: WorkloadSpec,
+    goal: Goal,
+    cap: Cap | None,
+    search: Sequence[str] = (),
+    values: Mapping[str, Sequence[float]] | None = None,
+) -> PresetChoice:
+    """The preset whose best setting under the cap is predicted to be the best of all, by the board's physics.
+
+    Raises:
+        InputError: a knob, value or workload the board does not have.
+    """
+    best: tuple[bool, float, str, Measurement] | None = None
+    for preset in board.presets:
+        device = EmulatedDevice(board, preset=preset.name, search=search, values=values)
+        for setting in device.describe().enumerate_settings():
+            predicted = device.predict(setting, workload)
+            value = goal.estimate(predicted)
+            if value is None:
+                continue
+            power = predicted.power(cap.statistic) if cap else None
+            feasible = cap is None or (power is not None and power.value <= cap.watts)
+            merit = (value.value if goal.maximize else -value.value) if feasible else -(power.value if power else 0.0)
+            if best is None or (feasible, merit) > best[:2]:
+                best = (feasible, merit, preset.name, predicted)
+    if best is None:
+        raise InputError(f"no batch size fits into the memory of {board.name}", hint="--values batch_size=1,2,4")
+    feasible, _, name, predicted = best
+    return PresetChoice(name, predicted, feasible, _explain(board, name, cap, feasible, predicted))
+
+
+def _explain(board: Board, name: str, cap: Cap | None, feasible: bool, predicted: Measurement) -> str:
+    preset = board.preset(name)
+    if preset is None or cap is None:
+        return f"preset {name}: predicted to be the best of {len(board.presets)}"
+    power = predicted.power(cap.statistic)
+    watts = f"{power.value:.2f} W" if power else "unknown power"
+    pins = f"{preset.cpu_cores} CPU cores at {preset.cpu_freq_mhz:g} MHz, EMC at {preset.emc_freq_mhz:g} MHz"
+    if feasible:
+        return f"preset {name} ({pins}): predicted to train fastest under {cap.watts:g} W, at {watts} {cap.statistic}"
+    return f"preset {name} ({pins}): no preset is predicted to hold {cap.watts:g} W; this one comes lowest, at {watts}"
+
+
+def open_target(
+    name: str,
+    workload: WorkloadSpec,
+    goal: Goal,
+    cap: Cap | None,
+    *,
+    preset: str = AUTO_PRESET,
+    search: Sequence[str] = (),
+    values: Mapping[str, Sequence[float]] | None = None,
+    seed: int = 0,
+    reference_batch: int | None = None,
+) -> tuple[Device, tuple[str, ...]]:
+    """The device of that name with the preset asked for, and what the user should be told of the choice.
+
+    Raises:
+        InputError: unknown board, preset, knob, value or workload.
+    """
+    board = find_board(name)
+    if board is None:
+        raise unknown_device(name)
+    notes: tuple[str, ...] = ()
+    if preset == AUTO_PRESET:
+        choice = choose_preset(board, workload, goal, cap, search, values)
+        preset, notes = choice.name, (choice.reason,)
+    device = open_device(name, preset=preset, search=search, values=values, seed=seed, reference_batch=reference_batch)
+    return device, notes
