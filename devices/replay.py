@@ -83,7 +83,7 @@ class ReplayDevice(Device):
             name=metadata.device or "recorded profile",
             model=metadata.device,
             source=self._source,
-            knobs=tuple(replace(knob, default=(default or {}).get(knob.name)) for knob in self._knobs),
+            knobs=tuple(replace(knob, default=default[knob.name]) for knob in self._knobs),
             statistics=self._profile.statistics,
             meter="power as recorded" if self._profile.statistics else None,
             throughput_unit=self._profile.throughput_unit,
@@ -147,19 +147,19 @@ class ReplayDevice(Device):
     def _offered(self, setting: Setting) -> bool:
         return all(setting[knob.name] in knob.values for knob in self._knobs)
 
-    def _default_setting(self) -> tuple[Setting | None, list[str]]:
+    def _default_setting(self) -> tuple[Setting, list[str]]:
         """The default setting and what the user should know of it."""
         recorded = self._profile.metadata.default_setting
-        if recorded is not None:
-            if self._offered(recorded):
-                return dict(recorded), []
-            return None, [f"the device's default ({format_setting(recorded)}) is not among the values chosen"]
+        if recorded is not None and self._offered(recorded) and self._profile.replicates(recorded):
+            return dict(recorded), []
         # Batch size last: the largest batch that trained, at the highest value of every other knob.
         others = [knob.name for knob in self._knobs if knob.name != BATCH_KNOB]
         assumed = max(self._measurable, key=lambda s: [*(s[name] for name in others), s.get(BATCH_KNOB, 0)])
+        why = "the profile does not say what the device runs at untuned"
+        if recorded is not None:
+            why = f"the device's default ({format_setting(recorded)}) is not among the settings here"
         return dict(assumed), [
-            f"the profile does not say what the device runs at untuned: {format_setting(assumed)} is assumed "
-            "(highest value of every knob, largest batch size that trained)"
+            f"{why}: {format_setting(assumed)} is assumed (highest value of every knob, largest batch size that trained)"
         ]
 
     def _rows(self, setting: Setting) -> tuple[ProfileRow, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from tuner.trial import Trial
 
 MIN_PROBABILITY = 0.95  # of power <= cap, for a setting to be recommended
 _MAX_BURSTS = 4  # at one setting, to find out on which side of the cap it is
+_WORTH_A_BURST = 0.005  # relative gain
 _LIKELY = 0.7  # below, repeating a burst would more likely break the cap than settle anything
 
 
@@ -36,8 +38,9 @@ class Verdict:
 def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
     """The verdict on a study's trials.
 
-    Settings are ranked by the surrogate's mean, not by the luckiest burst; exact measurements rank by themselves. A
-    setting that ranks first but may be above the cap is measured again, a few times, before the next one is taken.
+    Settings are ranked by the surrogate's mean, not by the luckiest burst; exact measurements rank by themselves. The
+    best one that is certain to hold the cap is confirmed first; only then is a better one that may hold it measured
+    again.
     """
     known = pool(problem, trials)
     within = [evidence for evidence in known.values() if evidence.within(problem.cap)]
@@ -45,25 +48,36 @@ def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
     if best_measured is None:
         return Verdict()
     surrogate = Surrogate(problem, trials)
-    sign = 1.0 if problem.goal.maximize else -1.0
     settings = [e.setting for e in within]
     if all(e.exact for e in within):
-        merit = [sign * e.goal.value for e in within]
+        sign = 1.0 if problem.goal.maximize else -1.0
+        merit = [sign * math.log(e.goal.value) for e in within]
     else:
         merit = list(surrogate.goal_log(settings)[0])
-    probability = list(surrogate.feasible_probability(settings))
+    probability = surrogate.feasible_probability(settings)
     order = sorted(range(len(within)), key=lambda i: -merit[i])
 
-    recommended, recommended_probability, unconfirmed = None, None, None
-    for i in order:
-        bursts, certain = len(within[i].measurements), probability[i] >= MIN_PROBABILITY
-        if certain and (within[i].exact or bursts > 1):
-            recommended, recommended_probability = within[i], float(probability[i])
-            break
-        worth_it = certain or (probability[i] >= _LIKELY and bursts < _MAX_BURSTS and not within[i].exact)
-        if worth_it and unconfirmed is None:
-            unconfirmed = within[i].setting
-    return Verdict(best_measured, recommended, recommended_probability, unconfirmed)
+    certain = [i for i in order if probability[i] >= MIN_PROBABILITY]
+    confirmed = [i for i in certain if within[i].exact or len(within[i].measurements) > 1]
+    if not confirmed:
+        open_ = certain or [i for i in order if _may_hold(within[i], probability[i])]
+        return Verdict(best_measured, unconfirmed=within[open_[0]].setting if open_ else None)
+    best = confirmed[0]
+    better = order[: order.index(best)]
+    open_ = [i for i in better if i in certain] or [
+        i for i in better if _may_hold(within[i], probability[i]) and merit[i] - merit[best] > _WORTH_A_BURST
+    ]
+    return Verdict(
+        best_measured,
+        recommended=within[best],
+        feasible_probability=float(probability[best]),
+        unconfirmed=within[open_[0]].setting if open_ else None,
+    )
+
+
+def _may_hold(evidence: Evidence, probability: float) -> bool:
+    """Whether more bursts may still show that a setting holds the cap."""
+    return probability >= _LIKELY and len(evidence.measurements) < _MAX_BURSTS and not evidence.exact
 
 
 def best_within(problem: Problem, evidence: Iterable[Evidence]) -> Evidence | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -97,15 +98,15 @@ class Study:
             self._device = device
             self.info = device.describe()
             self.problem = Problem(Space.of(self.info), found_goal, _check_cap(self, goal, cap_w, cap_on), seed)
-            self._plan = plan or BurstPlan()
+            self.plan = plan or BurstPlan()
             if self.problem.cap:
-                self._plan = replace(self._plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
+                self.plan = replace(self.plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
             self.bursts = bursts
             self.name = name or study_name(self.info, self.workload, self.problem)
             self._stop = threading.Event()
             self._store = store if isinstance(store, Store) else open_store(store) if store else MemoryStore()
             stack.enter_context(self._store.lock(self.name))
-            specification = specify(self.info, self.workload, self.problem, strategy, self._plan)
+            specification = specify(self.info, self.workload, self.problem, strategy, self.plan)
             stored = self._store.load(self.name)
             if stored is not None and fresh:
                 self._store.archive(self.name)
@@ -271,7 +272,7 @@ class Study:
         self._store.update(self.name, running)
         self._trials[trial.index] = running
         measurement = self._device.measure(
-            trial.setting, self.workload, replace(self._plan, replicate=earlier + trial.attempts)
+            trial.setting, self.workload, replace(self.plan, replicate=earlier + trial.attempts)
         )
         if measurement.status is Status.ABORTED and self._stop.is_set():
             return  # the user's own abort says nothing about the setting
@@ -322,6 +323,6 @@ def _check_cap(study: Study, goal: str, cap_w: float | None, cap_on: Statistic |
         raise UnsupportedError(
             f"{info.name} does not give the {cap_on} of power", hint=f"--cap-on {' | '.join(info.statistics)}"
         )
-    if not cap_w > 0:
-        raise InputError(f"a cap must be greater than 0, not {cap_w}", hint="--cap 7W")
+    if not (math.isfinite(cap_w) and cap_w > 0):
+        raise InputError(f"a cap must be a number greater than 0, not {cap_w}", hint="--cap 7W")
     return Cap(cap_w, cap_on or info.default_statistic)

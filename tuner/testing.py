@@ -8,6 +8,7 @@ class TestMine(StrategyContract):
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -59,13 +60,23 @@ def toy_measurement(setting: Setting, *, sem: float = 0.0, oom_from: float = mat
 
 
 def drive(
-    strategy: Strategy, problem: Problem, measure: Callable[[Setting], Measurement], bursts: int
+    strategy: Strategy,
+    problem: Problem,
+    measure: Callable[[Setting], Measurement],
+    bursts: int,
+    times_s: list[float] | None = None,
 ) -> tuple[list[Trial], str | None]:
-    """Run `strategy` until it converges or `bursts` are made; its trials and its last state."""
+    """Run `strategy` until it converges or `bursts` are made; its trials and its last state.
+
+    The seconds of each suggestion are appended to `times_s`.
+    """
     trials: list[Trial] = []
     state: str | None = None
     while len(trials) < bursts:
+        begin = time.monotonic()
         suggestion = strategy.suggest(problem, trials, 1, state)
+        if times_s is not None:
+            times_s.append(time.monotonic() - begin)
         state = suggestion.state
         if suggestion.converged:
             break

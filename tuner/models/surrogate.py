@@ -15,6 +15,7 @@ from scipy.stats import norm
 from devices.device import Setting
 from devices.measurement import Estimate, Status
 from tuner.evidence import Evidence, pool
+from tuner.models.threads import single_threaded
 from tuner.problem import Problem
 from tuner.space import Key
 from tuner.trial import Trial
@@ -37,7 +38,7 @@ def _fit_gp(x: Rows, log_value: tuple[float, ...], relative_sem: tuple[float, ..
     from botorch.models.transforms import Standardize
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    with warnings.catch_warnings(), torch.random.fork_rng():
+    with warnings.catch_warnings(), torch.random.fork_rng(), single_threaded():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         model = SingleTaskGP(
@@ -67,7 +68,7 @@ class _LogProcess:
             return np.full(len(x), self._mean), np.full(len(x), _VAGUE_SD)
         import torch
 
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), single_threaded():
             warnings.simplefilter("ignore")
             posterior = self._model.posterior(torch.tensor(x, dtype=torch.double))
             mean = posterior.mean.squeeze(-1).numpy()

@@ -22,6 +22,7 @@ from ax.utils.common.random import with_rng_seed
 
 from devices.device import BATCH_KNOB, Setting, knob_value
 from devices.measurement import Status
+from tuner.models.threads import single_threaded
 from tuner.problem import Problem
 from tuner.space import Space
 from tuner.strategies.strategy import Strategy, Suggestion
@@ -227,7 +228,7 @@ class AxBackedStrategy(Strategy):
         first = self.first(problem)
         if first is not None and not trials:
             return Suggestion((first,), state)
-        with _quiet(), with_rng_seed(problem.seed * 1_000_003 + len(trials)):
+        with _quiet(), single_threaded(), with_rng_seed(problem.seed * 1_000_003 + len(trials)):
             experiment = (
                 AxExperiment.load(state) if state else AxExperiment.create(problem, self.generation_strategy(problem))
             )

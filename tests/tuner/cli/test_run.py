@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from devices.profile import read_profile
+from tests.tuner.cli.conftest import Tune
+
+TRIAL_KEYS = {
+    "index",
+    "setting",
+    "state",
+    "status",
+    "reason",
+    "feasible",
+    "throughput",
+    "power_mean_w",
+    "power_p95_w",
+    "power_peak_w",
+    "energy_per_sample_j",
+    "duration_s",
+}
+DOCUMENT_KEYS = {
+    "study",
+    "device",
+    "source",
+    "goal",
+    "throughput_unit",
+    "cap",
+    "trials",
+    "best_measured",
+    "recommended",
+    "stopped",
+    "frozen",
+}
+FROZEN_KEYS = {
+    "schema",
+    "device",
+    "setting",
+    "context",
+    "workload",
+    "goal",
+    "cap",
+    "measured",
+    "baseline",
+    "reference",
+    "effective_batch",
+    "accumulation_steps",
+    "learning_rate",
+    "seed",
+    "source",
+    "study",
+    "created_at",
+}
+
+
+class TestEmulated:
+    def test_the_main_job(self, tune: Tune) -> None:
+        result = tune("run", "--device", "jetson-orin", "--cap", "7W", "--json")
+        document = result.json
+        assert result.code == 0
+        assert document.keys() >= DOCUMENT_KEYS
+        assert document["source"] == "emulated"
+        assert document["cap"] == {"watts": 7.0, "statistic": "p95"}
+        assert document["trials"][0].keys() >= TRIAL_KEYS
+        assert document["recommended"]["power_w"] <= 7.0
+        assert document["recommended"]["feasible_probability"] >= 0.95
+        assert document["frozen"] == "frozen.json"
+        frozen = json.loads(Path("frozen.json").read_text())
+        assert frozen.keys() >= FROZEN_KEYS
+        assert frozen["setting"] == document["recommended"]["setting"]
+        assert frozen["measured"].keys() >= TRIAL_KEYS
+        assert frozen["measured"]["power_p95_w"] <= 7.0
+        assert frozen["source"] == "emulated"
+        assert frozen["effective_batch"] >= frozen["setting"]["batch_size"]
+        assert frozen["reference"]["batch"] == 32
+        recommended = [t for t in document["trials"] if t["setting"] == frozen["setting"] and t["status"] == "ok"]
+        mean = sum(t["throughput"] for t in recommended) / len(recommended)
+        assert document["recommended"]["throughput"] == pytest.approx(mean)
+
+        again = tune("run", "--device", "jetson-orin-nano", "--cap", "7000mW", "--json")
+        assert again.json == document
+
+    def test_the_user_is_told_where_figures_come_from_and_what_was_chosen(self, tune: Tune) -> None:
+        result = tune("run", "--device", "jetson-orin", "--cap", "7", "--bursts", "2")
+        lines = result.out.splitlines()
+        assert lines[0].startswith("source: emulated")
+        assert "preset 2C-" in result.out
+        assert result.code in (0, 1)
+
+    def test_more_knobs(self, tune: Tune) -> None:
+        result = tune(
+            "run", "--device", "jetson-orin", "--cap", "7W", "--search", "cpu_freq_mhz,emc_freq_mhz", "--bursts", 3,
+            "--strategy", "sobol", "--json",
+        )  # fmt: skip
+        assert set(result.json["trials"][0]["setting"]) == {
+            "gpu_freq_mhz", "batch_size", "cpu_freq_mhz", "emc_freq_mhz"
+        }  # fmt: skip
+
+    def test_a_dry_run_measures_and_writes_nothing(self, tune: Tune, tmp_path: Path) -> None:
+        result = tune("run", "--device", "jetson-orin", "--cap", "7W", "--dry-run")
+        assert result.code == 0
+        assert "would begin at" in result.out
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_cap_nothing_holds(self, tune: Tune) -> None:
+        result = tune("run", "--device", "jetson-orin", "--cap", "3W")
+        assert result.code == 1
+        assert "lowest power seen is" in result.out
+        assert "--search" in result.out
+        assert not Path("frozen.json").exists()
+
+    def test_a_record_of_an_emulation_never_replays_as_a_measurement(self, tune: Tune) -> None:
+        tune("run", "--device", "jetson-orin", "--cap", "7W", "--record", "record.csv", "--bursts", 6)
+        assert read_profile("record.csv").metadata.provenance == "emulated"
+        result = tune("run", "--replay", "record.csv", "--cap", "7W", "--json", "--study", "again")
+        assert result.json["source"] == "emulated"
+
+
+class TestReplay:
+    def test_json(self, tune: Tune, profile: Path) -> None:
+        result = tune("run", "--replay", profile, "--cap", "130W", "--json")
+        document = result.json
+        assert result.code == 0
+        assert document["source"] == "replayed"
+        assert document["cap"] == {"watts": 130.0, "statistic": "mean"}
+        assert document["recommended"]["setting"] == {"power_limit_w": 125, "batch_size": 32}
+        assert document["recommended"]["throughput"] == 125.0
+        assert document["recommended"]["feasible_probability"] == 1.0
+
+    def test_a_cap_below_everything_is_answered_with_no(self, tune: Tune, profile: Path) -> None:
+        result = tune("run", "--replay", profile, "--cap", "20W", "--json")
+        assert result.code == 1
+        assert result.json["recommended"] is None
+        assert result.json["frozen"] is None
+        assert result.json["stopped"] == "infeasible"
+
+    def test_a_cap_above_everything(self, tune: Tune, profile: Path) -> None:
+        result = tune("run", "--replay", profile, "--cap", "1kW", "--json")
+        assert result.json["recommended"]["setting"] == {"power_limit_w": 200, "batch_size": 32}
+
+    def test_without_a_cap(self, tune: Tune, profile: Path) -> None:
+        result = tune("run", "--replay", profile, "--json")
+        assert result.json["cap"] is None
+        assert result.json["recommended"]["throughput"] == 200.0
+
+    def test_noise_is_confirmed(self, tune: Tune, profile: Path) -> None:
+        result = tune(
+            "run", "--replay", profile, "--cap", "140W", "--noise-throughput", 0.02, "--noise-power", 0.01, "--json"
+        )
+        assert result.json["recommended"]["bursts"] >= 2
+
+    def test_values_restrict_the_search(self, tune: Tune, profile: Path) -> None:
+        result = tune("run", "--replay", profile, "--values", "batch_size=8,16", "--strategy", "grid", "--json")
+        assert {t["setting"]["batch_size"] for t in result.json["trials"]} == {8, 16}
+
+    @pytest.mark.parametrize(("cap", "least"), [("125W", 0.98 * 0.5739), ("100W", 0.98 * 0.4482)])
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_a_public_trace(self, tune: Tune, data_folder: Path, cap: str, least: float, seed: int) -> None:
+        trace = data_folder / "zeus-nsdi23" / "summary_power_v100.csv"
+        workload = "librispeech/deepspeech2/adamw"
+        tune("profile", "import", "--from", "zeus", trace, "--workload", workload, "-o", "v100.csv")
+        result = tune("run", "--replay", "v100.csv", "--cap", cap, "--seed", seed, "--json")
+        assert result.code == 0
+        assert result.json["throughput_unit"] == "epochs/h"
+        assert result.json["recommended"]["throughput"] >= least
+        assert result.json["recommended"]["power_w"] <= float(cap.rstrip("W"))
+
+
+class TestStudies:
+    def test_show_list_export(self, tune: Tune, profile: Path) -> None:
+        ran = tune("run", "--replay", profile, "--cap", "130W", "--json", "--study", "mine").json
+        assert tune("show", "mine", "--json").json == {**ran, "frozen": None}
+        shown = tune("show", "mine")
+        assert shown.code == 0
+        assert "limit 125 W, batch 32" in shown.out
+        rows = tune("list", "--json").json
+        assert [row["study"] for row in rows] == ["mine"]
+        assert rows[0]["recommended"]["setting"] == ran["recommended"]["setting"]
+        assert "mine" in tune("list").out
+
+        import yaml
+
+        for what in ("mine", "frozen.json"):
+            as_json = tune("export", what).json
+            assert yaml.safe_load(tune("export", what, "--format", "yaml").out) == as_json
+        table = tune("export", "mine", "--format", "csv").out
+        Path("export.csv").write_text(table)
+        assert len(read_profile("export.csv").rows) == len(ran["trials"])
+
+    def test_nothing_feasible_is_shown_everywhere(self, tune: Tune, profile: Path) -> None:
+        tune("run", "--replay", profile, "--cap", "20W", "--study", "none")
+        assert tune("show", "none").code == 0
+        assert "no feasible setting" in tune("show", "none").out
+        assert tune("list").code == 0
+        for form in ("json", "yaml", "csv"):
+            assert tune("export", "none", "--format", form).code == 0
+
+    def test_an_unfinished_study(self, tune: Tune, profile: Path) -> None:
+        from tuner import Study
+        from tuner.session import Request, open_request
+        from tuner.store import open_store
+
+        target = open_request(Request(replay=profile))
+        with Study(target.device, target.workload, store=open_store(), name="half", cap_w=130) as study:
+            (trial,) = study.ask()
+            study.tell(trial, target.device.measure(trial.setting, target.workload, study.plan))
+            study.ask()
+        assert tune("show", "half", "--json").json["stopped"] is None
+        assert "not finished" in tune("show", "half").out
+        assert "unfinished" in tune("list").out
+
+    def test_empty(self, tune: Tune) -> None:
+        assert tune("list", "--json").json == []
+        assert "no study yet" in tune("list").out
+
+    def test_devices(self, tune: Tune) -> None:
+        entry = tune("devices", "--json").json[0]
+        assert entry["name"] == "jetson-orin-nano"
+        assert "jetson-orin" in entry["aliases"]
+        assert "jetson-orin" in tune("devices").out

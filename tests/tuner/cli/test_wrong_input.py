@@ -1,0 +1,162 @@
+"""Whatever is typed wrong gets one clear sentence, the right exit status and nothing half-written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.cli.conftest import Result, Tune
+
+HEADER = "gpu_freq_mhz,batch_size,throughput,power_mean_w,status\n"
+ROWS = HEADER + "306,8,10,5,ok\n408,8,12,6,ok\n306,16,14,5.5,ok\n408,16,17,6.5,ok\n"
+
+
+def assert_refused(result: Result, *words: str, code: int = 2) -> None:
+    assert result.code == code, result
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    assert "Traceback" not in result.err
+    assert len(result.err.strip().splitlines()) <= 2  # a sentence, and the hint
+    for word in words:
+        assert word in result.err
+
+
+@pytest.mark.parametrize("cap", ["seven", "-3W", "0W", "nanW", "infW", "7V", ""])
+def test_caps(tune: Tune, cap: str) -> None:
+    assert_refused(tune("run", "--device", "jetson-orin", "--cap", cap), "--cap", "7W")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), ("--device", "--replay")),
+        (("--device", "jetson-orin", "--replay", "x.csv"), ("--device", "--replay")),
+        (("--device", "jetson-oring"), ("unknown device", "jetson-orin")),
+        (("--device", "jetson-orin", "--goal", "speed"), ("unknown goal", "throughput")),
+        (("--device", "jetson-orin", "--strategy", "magic"), ("unknown strategy", "sobol")),
+        (("--device", "jetson-orin", "--preset", "9W"), ("preset", "15W")),
+        (("--device", "jetson-orin", "--workload", "resnet19"), ("resnet19", "resnet18")),
+        (("--device", "jetson-orin", "--workload-arg", "size=3"), ("size", "image_size")),
+        (("--device", "jetson-orin", "--workload-arg", "image_size"), ("K=V",)),
+        (("--device", "jetson-orin", "--workload-arg", "image_size=big"), ("image_size", "big")),
+        (("--device", "jetson-orin", "--search", "fan"), ("fan", "cpu_freq_mhz")),
+        (("--device", "jetson-orin", "--values", "gpu_freq_mhz=500"), ("500", "nearest")),
+        (("--device", "jetson-orin", "--values", "batch_size"), ("KNOB=V",)),
+        (("--device", "jetson-orin", "--values", "batch_size=0"), ("greater than 0",)),
+        (("--device", "jetson-orin", "--values", "batch_size=1.5"), ("1.5",)),
+        (("--device", "jetson-orin", "--values", "batch_size=8", "--values", "batch_size=9"), ("twice",)),
+        (("--device", "jetson-orin", "--bursts", "0"), ("--bursts",)),
+        (("--device", "jetson-orin", "--bursts", "many"), ("--bursts",)),
+        (("--device", "jetson-orin", "--seed", "-1"), ("--seed",)),
+        (("--device", "jetson-orin", "--cap-on", "mean"), ("without a cap",)),
+        (("--device", "jetson-orin", "--cap-on", "median", "--cap", "7W"), ("median", "p95")),
+        (("--device", "jetson-orin", "--noise-power", "0.1"), ("replay",)),
+        (("--device", "jetson-orin", "--out", "missing/frozen.json"), ("missing", "mkdir")),
+        (("--device", "jetson-orin", "--out", "."), ("folder",)),
+        (("--device", "jetson-orin", "--record", "missing/r.csv"), ("missing",)),
+        (("--device", "jetson-orin", "--nonsense"), ("--nonsense",)),
+        (("--replay", "none.csv"), ("none.csv",)),
+        (("--replay", "."), ("",)),
+        (("--device", "jetson-orin", "--store", "mongodb://x/y"), ("driver",)),
+    ],
+)
+def test_options(tune: Tune, arguments: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
+    assert_refused(tune("run", *arguments), *words)
+    assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ("empty",)),
+        (b"\x00\x01\x02" * 50, ("",)),
+        (b"\xff\xfe\xfa binary \x80", ("",)),
+        (ROWS.encode()[:-6], ("line 5",)),
+        (HEADER.encode(), ("row",)),
+        (ROWS.replace("batch_size", "gpu_freq_mhz").encode(), ("gpu_freq_mhz", "twice")),
+        (b"throughput,power_mean_w,status\n10,5,ok\n", ("knob",)),
+        (b"gpu_freq_mhz,power_mean_w,status\n306,5,ok\n", ("throughput",)),
+        (b"gpu_freq_mhz,throughput\n306,5\n", ("status",)),
+        (ROWS.replace("408,8,12", "408,8,fast").encode(), ("fast", "line 3")),
+        (ROWS.replace("408,8,12", "408,8,nan").encode(), ("line 3",)),
+        (ROWS.replace("6,ok", "6,good").encode(), ("good", "line 3")),
+        (ROWS.replace(",ok", ",oom").encode(), ("",)),
+    ],
+)
+def test_profiles(tune: Tune, content: bytes, words: tuple[str, ...]) -> None:
+    Path("bad.csv").write_bytes(content)
+    assert_refused(tune("run", "--replay", "bad.csv", "--cap", "6W"), "bad.csv", *words)
+    assert_refused(tune("profile", "show", "bad.csv"), "bad.csv")
+
+
+def test_a_cap_on_a_profile_without_power(tune: Tune) -> None:
+    Path("nopower.csv").write_text("gpu_freq_mhz,throughput,status\n306,10,ok\n408,12,ok\n")
+    assert_refused(tune("run", "--replay", "nopower.csv", "--cap", "6W"), "no cap can be held", "--cap")
+    assert_refused(tune("run", "--replay", "nopower.csv", "--goal", "energy"), "energy")
+    assert tune("run", "--replay", "nopower.csv").code == 0
+
+
+def test_a_changed_specification(tune: Tune, profile: Path) -> None:
+    tune("run", "--replay", profile, "--cap", "130W", "--study", "mine")
+    changed = tune("run", "--replay", profile, "--cap", "140W", "--study", "mine")
+    assert_refused(changed, "cap.watts: 130.0 is now 140.0", "--fresh")
+    assert tune("run", "--replay", profile, "--cap", "140W", "--study", "mine", "--fresh").code == 0
+    assert len(tune("list", "--json").json) == 2
+
+
+def test_a_profile_that_changed_under_the_study(tune: Tune, profile: Path) -> None:
+    tune("run", "--replay", profile, "--cap", "130W")
+    profile.write_text(profile.read_text().replace("125,32,125", "125,32,126"))
+    assert_refused(tune("run", "--replay", profile, "--cap", "130W"), "fingerprint")
+
+
+def test_a_study_in_use(tune: Tune, profile: Path) -> None:
+    from tuner.store import open_store
+
+    with open_store().lock("mine"):
+        assert_refused(tune("run", "--replay", profile, "--study", "mine"), "in use", "--study")
+
+
+def test_stores(tune: Tune, profile: Path) -> None:
+    Path("notes.txt").write_text("my notes\n" * 500)
+    assert_refused(tune("run", "--replay", profile, "--store", "notes.txt"), "notes.txt", "--store", code=3)
+    assert_refused(tune("list", "--store", "."), "--store", code=3)
+
+
+def test_unknown_studies_and_files(tune: Tune) -> None:
+    assert_refused(tune("show", "none"), "no study 'none'", "tune list")
+    assert_refused(tune("export", "none"), "no study 'none'")
+    Path("x.json").write_text("{}")
+    assert_refused(tune("export", "x.json"), "x.json", "no frozen config")
+    Path("y.json").write_text("not json")
+    assert_refused(tune("export", "y.json"), "y.json", "no JSON")
+    assert_refused(tune("export", "none", "--format", "xml"), "xml")
+    assert_refused(tune("nonsense"), "nonsense")
+
+
+def test_imports(tune: Tune, tmp_path: Path) -> None:
+    Path("t.csv").write_text("dataset,network,batch_size,optimizer,power_limit,time_per_epoch,average_power\n")
+    assert_refused(tune("profile", "import", "--from", "excel", "t.csv", "-o", "p.csv"), "excel", "zeus")
+    assert_refused(tune("profile", "import", "--from", "zeus", "none.csv", "-o", "p.csv"), "none.csv")
+    assert_refused(tune("profile", "import", "--from", "zeus", "t.csv", "-o", "p.csv"), "t.csv")
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (("run", "--device", "nope", "--json"), 2, "input"),
+        (("run", "--device", "jetson-orin", "--cap", "x", "--json"), 2, "usage"),
+        (("list", "--store", ".", "--json"), 3, "store"),
+        (("profile", "show", "none.csv", "--json"), 2, "profile"),
+    ],
+)
+def test_json_errors(tune: Tune, arguments: tuple[str, ...], code: int, kind: str) -> None:
+    result = tune(*arguments)
+    assert result.code == code
+    error = result.json["error"]
+    assert error.keys() == {"kind", "message", "hint"}
+    assert error["kind"] == kind
+    assert error["message"]
+    assert error["hint"]
