@@ -159,7 +159,7 @@ class ReplayDevice(Device):
         if recorded is not None:
             why = f"the device's default ({format_setting(recorded)}) is not among the settings here"
         return dict(assumed), [
-            f"{why}: {format_setting(assumed)} is assumed (highest value of every knob, largest batch size that trained)"
+            f"{why}: {format_setting(assumed)} is assumed (the highest of every knob, the largest batch that trained)"
         ]
 
     def _rows(self, setting: Setting) -> tuple[ProfileRow, ...]:

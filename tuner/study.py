@@ -224,12 +224,13 @@ class Study:
             return pending, Stopped.INTERRUPTED
         if is_hopeless(self.problem, self._trials):
             return None, Stopped.INFEASIBLE
-        stopped = Stopped.BUDGET
-        if self.bursts_made < self.bursts - self._reserve():
+        search_budget = self.bursts - self._reserve()
+        if self.bursts_made < search_budget:
             asked = self.ask()
             if asked:
                 return asked[0], Stopped.INTERRUPTED
-            stopped = Stopped.CONVERGED
+        searched = sum(trial.attempts for trial in self._trials if trial.role is Role.SEARCH)
+        stopped = Stopped.CONVERGED if searched < search_budget else Stopped.BUDGET
         verdict = judge(self.problem, self._trials)
         if self.bursts_made < self.bursts:
             follow_up = self._follow_up(verdict)

@@ -170,8 +170,9 @@ def _burst_line(progress: StudyProgress, study: Study) -> Text:
     status, style = trial_status(entry)
     power_w = entry[cap.metric if cap else "power_mean_w"]
     count = f"[{progress.bursts:>{len(str(progress.budget))}}/{progress.budget}]"
-    figures = f"{figure(entry['throughput'])} {study.info.throughput_unit}, {figure(power_w, 3)} W"
-    return Text(f"{count} {setting_text(entry['setting'])}: {figures}, {status}", style=style)
+    parts = [f"{figure(entry['throughput'])} {study.info.throughput_unit}"] if entry["throughput"] else []
+    parts += [f"{figure(power_w, 3)} W"] if power_w else []
+    return Text(f"{count} {setting_text(entry['setting'])}: {', '.join([*parts, status])}", style=style)
 
 
 def _best_text(progress: StudyProgress, study: Study) -> str:

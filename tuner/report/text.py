@@ -59,13 +59,12 @@ def work_unit(throughput_unit: str) -> str:
 
 def source_text(source: str, model: str | None) -> str:
     """The first line of every output: where the figures come from."""
-    board = model or "an unnamed device"
     words = {
-        "measured": f"{board}, measured",
-        "replayed": f"{board}, answered from a recorded profile",
-        "emulated": f"{board}, a model of the board answers: nothing is measured",
+        "measured": "measured here",
+        "replayed": "answered from a recorded profile",
+        "emulated": "a model of the board answers, nothing is measured",
     }
-    return f"source: {source} - {words[source]}"
+    return f"source: {source} - {model or 'an unnamed device'}: {words[source]}"
 
 
 def cap_text(cap: Mapping[str, Any] | None) -> str:
