@@ -134,8 +134,9 @@ def _count_at(workload: Any, batch_size: int) -> dict[str, float]:
 
     with torch.device("meta"):
         model = workload.model()
+        made = workload.example_input(batch_size)
     model.train()
-    batch = tree_map_only(torch.Tensor, lambda t: t.to("meta"), workload.example_input(batch_size))
+    batch = tree_map_only(torch.Tensor, lambda t: t.to("meta"), made)
     optimizer = workload.optimizer(list(model.parameters()), 0.1)
     for group in optimizer.param_groups:
         if "foreach" in group:

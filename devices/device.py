@@ -123,6 +123,8 @@ class DeviceInfo:
             (a profile with missing cells), else None.
         default_setting: What the device runs at when nobody tunes it, or None where that is not known.
         notes: Sentences the user should read before the first burst.
+        origin: What a record of these measurements must pass on: where the data come from, their licence, noise that
+            was put on them.
         fingerprint: A digest of what decides the answers and may change under the same name (the content of a profile,
             the noise put on it), or None. A study is resumed only on the same one.
     """
@@ -138,6 +140,7 @@ class DeviceInfo:
     settings: tuple[Setting, ...] | None = None
     default_setting: Setting | None = None
     notes: tuple[str, ...] = ()
+    origin: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str | None = None
 
     @property

@@ -100,6 +100,30 @@ class Measurement:
         return cls(**values)
 
 
+def fault(measurement: Measurement) -> str | None:
+    """Why a measurement that claims to be one cannot be right: a figure of 0 or below, or none at all; None if it can.
+
+    A reading of 0 W is a broken meter, not a frugal board.
+    """
+    if measurement.status not in (Status.OK, Status.OVER_CAP):
+        return None
+    if measurement.status is Status.OK and measurement.throughput is None:
+        return "no throughput was measured"
+    for name in ("throughput", "power_mean_w", "power_p95_w", "power_peak_w", "energy_per_sample_j"):
+        value, sem = getattr(measurement, name), getattr(measurement, f"{name.removesuffix('_w')}_sem_w", None)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            return f"{name} was read as {value:g}"
+        if sem is not None and not (math.isfinite(sem) and sem >= 0):
+            return f"the standard error of {name} is {sem:g}"
+    return None
+
+
+def as_failed(measurement: Measurement, reason: str) -> Measurement:
+    """`measurement` as a crashed burst: its figures dropped, its cost kept."""
+    cost_s, cost_j = (c if math.isfinite(c) and c > 0 else 0.0 for c in (measurement.cost_s, measurement.cost_j))
+    return Measurement(Status.CRASHED, measurement.source, reason=reason, cost_s=cost_s, cost_j=cost_j)
+
+
 _UNIT_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 

@@ -38,7 +38,7 @@ class ReplayDevice(Device):
         values: Restricts knobs to some of their recorded values.
 
     Raises:
-        InputError: a negative noise, an unknown knob or value in `values`, or no valid measurement left.
+        InputError: a noise outside [0, 1], an unknown knob or value in `values`, or no valid measurement left.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class ReplayDevice(Device):
         values: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         for noise in (noise_throughput, noise_power):
-            if not (math.isfinite(noise) and noise >= 0):
-                raise InputError(f"the noise {noise} is not a number of 0 or more", hint="2 % is written 0.02")
+            if not 0 <= noise <= 1:
+                raise InputError(f"the noise {noise:g} is not between 0 and 1", hint="2 % is written 0.02")
         self._profile = profile
         self._seed = seed
         self._noise_throughput = noise_throughput
@@ -90,6 +90,7 @@ class ReplayDevice(Device):
             settings=None if complete else tuple(dict(setting) for setting in self._settings),
             default_setting=default,
             notes=tuple(notes),
+            origin=self._origin(),
             fingerprint=self._fingerprint(),
         )
 
@@ -134,6 +135,13 @@ class ReplayDevice(Device):
             **found,
             **errors,
         )
+
+    def _origin(self) -> dict[str, str]:
+        metadata = self._profile.metadata
+        origin = {"origin": metadata.origin, "licence": metadata.licence}
+        if self._noise_throughput or self._noise_power:
+            origin["noise"] = f"{self._noise_throughput:g} of throughput, {self._noise_power:g} of power, added"
+        return {key: value for key, value in origin.items() if value}
 
     def _fingerprint(self) -> str:
         """Of everything that decides the answers and is not in the description: the rows and the noise."""

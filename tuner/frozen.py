@@ -47,7 +47,7 @@ def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any
             **evidence_json(recommended, outcome.trials, outcome.problem),
             "feasible_probability": outcome.verdict.feasible_probability,
         },
-        "baseline": evidence_json(outcome.baseline, outcome.trials, outcome.problem) if outcome.baseline else None,
+        "baseline": outcome.baseline_json(),
         **_training(recommended.setting.get(BATCH_KNOB), reference),
         "seed": outcome.problem.seed,
         "source": outcome.info.source,

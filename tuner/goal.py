@@ -51,10 +51,6 @@ class Goal:
             relative = math.hypot(relative, _relative_sem(measurement.power_mean_w, measurement.power_mean_sem_w))
         return Estimate(value, relative * value)
 
-    def better(self, value: float, than: float) -> bool:
-        """Whether `value` beats `than`."""
-        return value > than if self.maximize else value < than
-
 
 def _relative_sem(value: float | None, sem: float | None) -> float:
     return (sem or 0.0) / value if value else 0.0

@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self
 
-from tuner.study import Study
+
+class Stoppable(Protocol):
+    """What can be interrupted: a study."""
+
+    def request_stop(self) -> None:
+        """Finish the burst that runs, then end."""
+
+    def abort(self) -> None:
+        """End the burst that runs, then end."""
 
 
-@contextlib.contextmanager
-def interruptible(study: Study, say: Callable[[str], None]) -> Iterator[None]:
-    """While entered, SIGINT asks `study` to stop after its burst, a second one aborts the burst; SIGTERM aborts."""
-    presses = 0
+class Interrupts:
+    """While entered, SIGINT asks the watched study to stop after its burst; a second one, and SIGTERM, abort it.
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal presses
-        presses += 1
-        if presses == 1:
-            say("stopping after this burst; Ctrl-C again aborts it")
+    To be entered before anything slow is imported: an interruption before there is a study is kept for it, a second one
+    then raises KeyboardInterrupt.
+
+    Args:
+        say: Tells the user what an interruption does.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._study: Stoppable | None = None
+        self._presses = 0
+        self._previous: dict[int, Any] = {}
+
+    def watch(self, study: Stoppable) -> None:
+        """Interruptions, those before this call too, are for `study` from now on."""
+        self._study = study
+        if self._presses:
             study.request_stop()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._presses += 2 if number == signal.SIGTERM else 1
+        if self._presses == 1:
+            self._say("stopping after this burst; Ctrl-C again aborts it")
+            if self._study is not None:
+                self._study.request_stop()
+        elif self._study is not None:
+            self._study.abort()
         else:
-            study.abort()
+            raise KeyboardInterrupt
 
-    def on_terminate(number: int, frame: FrameType | None) -> None:
-        study.abort()
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._on_signal)
+        return self
 
-    previous = {
-        signal.SIGINT: signal.signal(signal.SIGINT, on_interrupt),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, on_terminate),
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
             signal.signal(number, handler)

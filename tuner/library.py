@@ -28,9 +28,8 @@ def study_document(store: Store, name: str) -> dict[str, Any]:
         InputError: no such study.
     """
     study = _load(store, name)
-    if study.outcome is not None and len(study.outcome["trials"]) == len(study.trials):
-        return {**study.outcome, "study": study.name}
-    return _outcome(study).to_json()
+    ended = _ended(study)
+    return {**ended, "study": study.name} if ended else _outcome(study).to_json()
 
 
 def study_rows(store: Store) -> list[dict[str, Any]]:
@@ -38,7 +37,7 @@ def study_rows(store: Store) -> list[dict[str, Any]]:
     rows = []
     for name in store.names():
         study = _load(store, name)
-        specification, outcome = study.specification, study.outcome or {}
+        specification, ended = study.specification, _ended(study) or {}
         rows.append(
             {
                 "study": name,
@@ -48,8 +47,8 @@ def study_rows(store: Store) -> list[dict[str, Any]]:
                 "cap": specification["cap"],
                 "bursts": sum(max(trial.attempts, 1) for trial in study.trials),
                 "created_at": study.created_at,
-                "stopped": outcome.get("stopped"),
-                "recommended": outcome.get("recommended"),
+                "stopped": ended.get("stopped"),
+                "recommended": ended.get("recommended"),
             }
         )
     return rows
@@ -71,6 +70,13 @@ def export_text(what: str, form: str, open_store: Callable[[], Store]) -> str:
         study = _load(store, what)
         return profile_text(profile_of(_outcome(study), WorkloadSpec(**study.specification["workload"])))
     return _format(study_document(store, what), form)
+
+
+def _ended(study: StoredStudy) -> Mapping[str, Any] | None:
+    """The document the study ended with, unless it went on after that."""
+    if study.outcome is None or len(study.outcome["trials"]) != len(study.trials):
+        return None
+    return None if any(trial.pending for trial in study.trials) else study.outcome
 
 
 def _load(store: Store, name: str) -> StoredStudy:
@@ -111,19 +117,20 @@ def _yaml(value: Any, indent: int) -> list[str]:
     """Block-style YAML; scalars are written as JSON, which YAML 1.2 contains."""
     pad = "  " * indent
     if isinstance(value, Mapping) and value:
-        lines = []
-        for key, item in value.items():
-            lines += _yaml_entry(f"{pad}{json.dumps(key) if not str(key).isidentifier() else key}:", item, indent)
-        return lines
+        return [line for key, item in value.items() for line in _yaml_entry(f"{pad}{json.dumps(key)}:", item, indent)]
     if isinstance(value, list | tuple) and value:
-        lines = []
-        for item in value:
-            lines += _yaml_entry(f"{pad}-", item, indent)
-        return lines
-    return [pad + json.dumps(value)]
+        return [line for item in value for line in _yaml_entry(f"{pad}-", item, indent)]
+    return [pad + _yaml_scalar(value)]
 
 
 def _yaml_entry(head: str, item: Any, indent: int) -> list[str]:
     if isinstance(item, Mapping | list | tuple) and item:
         return [head, *_yaml(item, indent + 1)]
-    return [f"{head} {json.dumps(item)}"]
+    return [f"{head} {_yaml_scalar(item)}"]
+
+
+def _yaml_scalar(value: Any) -> str:
+    text = json.dumps(value)
+    if isinstance(value, float) and "e" in text and "." not in text:
+        return text.replace("e", ".0e")  # readers of YAML 1.1 take 1e-07 for a text
+    return text

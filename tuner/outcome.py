@@ -47,6 +47,14 @@ class Outcome:
     baseline: Evidence | None
     stopped: Stopped | None
 
+    def baseline_json(self) -> dict[str, Any] | None:
+        """The baseline with a trial's keys; `slowed` where the default breaks the cap and its clock was lowered."""
+        if self.baseline is None:
+            return None
+        entry = evidence_json(self.baseline, self.trials, self.problem)
+        default = self.info.default_setting
+        return {**entry, "slowed": default is not None and dict(self.baseline.setting) != dict(default)}
+
     def to_json(self, frozen: str | None = None) -> dict[str, Any]:
         """The document of `tune run --json`; `frozen` is the path of the frozen config, if one was written."""
         cap, verdict = self.problem.cap, self.verdict
@@ -73,7 +81,8 @@ class Outcome:
             "trials": [trial_json(trial, cap) for trial in self.trials],
             "best_measured": evidence_json(best, self.trials, self.problem) if best else None,
             "recommended": recommended,
-            "baseline": evidence_json(self.baseline, self.trials, self.problem) if self.baseline else None,
+            "baseline": self.baseline_json(),
+            "default_setting": dict(self.info.default_setting) if self.info.default_setting else None,
             "search_time_s": sum(t.measurement.cost_s for t in self.trials if t.measurement),
             "search_energy_j": sum(t.measurement.cost_j for t in self.trials if t.measurement),
             "stopped": self.stopped.value if self.stopped else None,

@@ -6,15 +6,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from devices.device import BATCH_KNOB, Setting
+from devices.device import Setting
 from tuner.evidence import Evidence, pool
 from tuner.models.surrogate import Surrogate, power_readings
 from tuner.problem import Problem
 from tuner.trial import Trial
 
 MIN_PROBABILITY = 0.95  # of power <= cap, for a setting to be recommended
+_SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people lower first
+_MIN_READINGS = 4
+_FAR_ABOVE = 1.25
 _MAX_BURSTS = 4  # at one setting, to find out on which side of the cap it is
 _WORTH_A_BURST = 0.005  # relative gain
+_POSSIBLE = 0.3  # for the one burst at a baseline that nothing better is known of
 _LIKELY = 0.7  # below, repeating a burst would more likely break the cap than settle anything
 
 
@@ -26,7 +30,7 @@ class Verdict:
         best_measured: Best setting whose measured power is within the cap, confirmed or not.
         recommended: Best setting with P(power <= cap) >= 0.95 that is confirmed: measured twice, or exactly.
         feasible_probability: P(power <= cap) of the recommended setting.
-        unconfirmed: The setting that another burst would make, or unmake, the recommended one; None when settled.
+        unconfirmed: The setting that another burst may make, or unmake, the recommended one; None when settled.
     """
 
     best_measured: Evidence | None = None
@@ -42,42 +46,56 @@ def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
     best one that is certain to hold the cap is confirmed first; only then is a better one that may hold it measured
     again.
     """
-    known = pool(problem, trials)
-    within = [evidence for evidence in known.values() if evidence.within(problem.cap)]
-    best_measured = best_within(problem, within)
-    if best_measured is None:
+    known = list(pool(problem, trials).values())
+    best_measured = best_within(problem, known)
+    if not known:
         return Verdict()
     surrogate = Surrogate(problem, trials)
-    settings = [e.setting for e in within]
-    if all(e.exact for e in within):
+    settings = [e.setting for e in known]
+    if all(e.exact for e in known):
         sign = 1.0 if problem.goal.maximize else -1.0
-        merit = [sign * math.log(e.goal.value) for e in within]
+        merit = [sign * math.log(e.goal.value) for e in known]
     else:
         merit = list(surrogate.goal_log(settings)[0])
     probability = surrogate.feasible_probability(settings)
-    order = sorted(range(len(within)), key=lambda i: -merit[i])
+    order = sorted(range(len(known)), key=lambda i: -merit[i])
 
-    certain = [i for i in order if probability[i] >= MIN_PROBABILITY]
-    confirmed = [i for i in certain if within[i].exact or len(within[i].measurements) > 1]
+    certain = [i for i in order if probability[i] >= MIN_PROBABILITY and known[i].within(problem.cap)]
+    confirmed = [i for i in certain if known[i].exact or len(known[i].measurements) > 1]
     if not confirmed:
-        open_ = certain or [i for i in order if _may_hold(within[i], probability[i])]
-        return Verdict(best_measured, unconfirmed=within[open_[0]].setting if open_ else None)
+        candidates = certain or [i for i in order if _may_hold(known[i], probability[i])]
+        setting = known[candidates[0]].setting if candidates else _promising(problem, trials, surrogate)
+        return Verdict(best_measured, unconfirmed=setting)
     best = confirmed[0]
     better = order[: order.index(best)]
-    open_ = [i for i in better if i in certain] or [
-        i for i in better if _may_hold(within[i], probability[i]) and merit[i] - merit[best] > _WORTH_A_BURST
+    candidates = [i for i in better if i in certain] or [
+        i for i in better if _may_hold(known[i], probability[i]) and merit[i] - merit[best] > _WORTH_A_BURST
     ]
     return Verdict(
         best_measured,
-        recommended=within[best],
+        recommended=known[best],
         feasible_probability=float(probability[best]),
-        unconfirmed=within[open_[0]].setting if open_ else None,
+        unconfirmed=known[candidates[0]].setting if candidates else None,
     )
 
 
 def _may_hold(evidence: Evidence, probability: float) -> bool:
     """Whether more bursts may still show that a setting holds the cap."""
     return probability >= _LIKELY and len(evidence.measurements) < _MAX_BURSTS and not evidence.exact
+
+
+def _promising(problem: Problem, trials: Sequence[Trial], surrogate: Surrogate) -> Setting | None:
+    """The best setting nobody tried that is expected to hold the cap, for when none of the tried ones does."""
+    space = problem.open_space(trials)
+    tried = {space.key(trial.setting) for trial in trials}
+    untried = [setting for setting in space.settings if space.key(setting) not in tried]
+    if not untried:
+        return None
+    probability = surrogate.feasible_probability(untried)
+    merit = surrogate.goal_log(untried)[0]
+    likely = [i for i in range(len(untried)) if probability[i] >= MIN_PROBABILITY]
+    likely = likely or [i for i in range(len(untried)) if probability[i] >= _LIKELY]
+    return untried[max(likely, key=lambda i: merit[i])] if likely else None
 
 
 def best_within(problem: Problem, evidence: Iterable[Evidence]) -> Evidence | None:
@@ -88,46 +106,45 @@ def best_within(problem: Problem, evidence: Iterable[Evidence]) -> Evidence | No
     return min(within, key=lambda e: e.goal.value, default=None)
 
 
-def is_hopeless(problem: Problem, trials: Sequence[Trial], *, min_bursts: int = 4) -> bool:
-    """Whether nothing was within the cap and no setting is expected to be (P < 0.01 everywhere)."""
+def is_hopeless(problem: Problem, trials: Sequence[Trial]) -> bool:
+    """Whether the cap is far below everything: several bursts, all of them far above it, and P < 0.01 everywhere.
+
+    Nearer to the cap the model of a few bursts is not to be trusted with a no: the search goes on.
+    """
     if problem.cap is None:
         return False
     readings = power_readings(problem, trials)
-    if len(readings) < min_bursts or any(power.value <= problem.cap.watts for _, power in readings):
+    if len(readings) < _MIN_READINGS or any(p.value <= _FAR_ABOVE * problem.cap.watts for _, p in readings):
         return False
     return bool((Surrogate(problem, trials).feasible_probability(problem.open_space(trials).settings) < 0.01).all())
 
 
 def baseline_setting(problem: Problem, trials: Sequence[Trial], default: Setting | None) -> Setting | None:
-    """What people use without a tuner: the device's default, or where that is above the cap, its batch size at the
-    fastest clock that is likely within.
+    """What people use without a tuner: the device's default; where that breaks the cap, with its clock lowered until it
+    is likely to hold.
 
-    None where no default is known, or nothing at its batch size is likely to hold the cap.
+    None where no default is known or measurable, or its batch size is not likely to hold the cap at any clock.
     """
     space = problem.open_space(trials)
     known = pool(problem, trials)
     if default is None or not known or not space.settings:
         return None
-    settings = list(space.settings)
-    if BATCH_KNOB in space.names:
-        batch = min((s[BATCH_KNOB] for s in settings), key=lambda b: abs(b - default[BATCH_KNOB]))
-        settings = [s for s in settings if s[BATCH_KNOB] == batch]
-    ranks = {knob.name: {value: i for i, value in enumerate(knob.values)} for knob in space.knobs}
+    nearest = {
+        knob.name: min(knob.values, key=lambda v, name=knob.name: abs(v - default.get(name, v)))  # type: ignore[misc]
+        for knob in space.knobs
+    }
+    speed = next((n for n in _SPEED_KNOBS if n in space.names), None)
+    line = [s for s in space.settings if all(s[n] == nearest[n] for n in space.names if n != speed)]
+    if speed is not None:
+        line = sorted((s for s in line if s[speed] <= nearest[speed]), key=lambda s: -s[speed])
+    probability = Surrogate(problem, trials).feasible_probability(line)
 
-    def distance(setting: Setting) -> float:
-        return sum(abs(ranks[n][setting[n]] - _nearest_rank(ranks[n], default.get(n))) for n in space.names)
-
-    probability = Surrogate(problem, trials).feasible_probability(settings)
-
-    def is_likely(setting: Setting, p: float) -> bool:
+    def chance(setting: Setting, p: float) -> float:
         evidence = known.get(space.key(setting))
-        return evidence.within(problem.cap) if evidence is not None else p >= MIN_PROBABILITY
+        return p if evidence is None else float(evidence.within(problem.cap))
 
-    likely = [setting for setting, p in zip(settings, probability, strict=True) if is_likely(setting, float(p))]
-    return min(likely, key=distance, default=None)
-
-
-def _nearest_rank(ranks: dict[float, int], value: float | None) -> int:
-    if value is None:
-        return len(ranks) - 1
-    return ranks[min(ranks, key=lambda v: abs(v - value))]
+    chances = [chance(setting, float(p)) for setting, p in zip(line, probability, strict=True)]
+    fastest = next((setting for setting, p in zip(line, chances, strict=True) if p >= _LIKELY), None)
+    if fastest is None and max(chances, default=0.0) >= _POSSIBLE:
+        return line[chances.index(max(chances))]
+    return fastest

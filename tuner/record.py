@@ -11,24 +11,28 @@ from tuner.store import now
 def profile_of(outcome: Outcome, workload: WorkloadSpec) -> Profile:
     """Every burst of a study as a row, in the order made.
 
-    A record of an emulation says so, and one of a replay passes on that its figures were recorded elsewhere.
+    A record of an emulation says so. One of a replay passes on the origin and licence of what it replayed, and where
+    noise was added, says that and counts as emulated: nobody measured those figures.
 
     Raises:
         ProfileError: no burst was made.
     """
     info = outcome.info
-    origin = f"study {outcome.study}" + (", replayed from a recorded profile" if info.source == "replayed" else "")
+    origin = dict(info.origin)
+    source = origin.pop("origin", None)
     default = info.default_setting
+    arguments = "".join(f" {name}={value}" for name, value in workload.args.items())
     return Profile(
         metadata=ProfileMetadata(
             device=info.model or info.name,
-            workload=workload.spec,
-            origin=origin,
+            workload=workload.spec + arguments,
+            origin=f"study {outcome.study}" + (f", replayed from: {source}" if source else ""),
+            licence=origin.pop("licence", None),
             throughput_unit=info.throughput_unit,
             recorded_at=now(),
-            provenance="emulated" if info.source == "emulated" else "measured",
+            provenance="emulated" if info.source == "emulated" or "noise" in origin else "measured",
             default_setting=default if default and set(default) == set(outcome.problem.space.names) else None,
-            extra={name: str(value) for name, value in info.held_fixed.items()},
+            extra={**origin, **{name: str(value) for name, value in info.held_fixed.items()}},
         ),
         knob_names=outcome.problem.space.names,
         rows=tuple(

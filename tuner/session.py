@@ -9,17 +9,18 @@ from typing import Any
 
 from devices.cost import workload_reference
 from devices.device import Device, WorkloadSpec
+from devices.errors import InputError
 from devices.measurement import Statistic
 from devices.profile import read_profile, write_profile
 from devices.replay import ReplayDevice
 from tuner.frozen import freeze, require_writable, write_json
 from tuner.goal import Cap, find_goal
-from tuner.interrupt import interruptible
+from tuner.interrupt import Interrupts
 from tuner.outcome import Outcome, Stopped
 from tuner.record import profile_of
 from tuner.report.screen import Screen
 from tuner.study import Study
-from tuner.target import open_target
+from tuner.target import AUTO_PRESET, open_target
 
 DEFAULT_WORKLOAD = "resnet18"
 
@@ -35,7 +36,7 @@ class Request:
     goal: str = "throughput"
     workload: str | None = None
     workload_args: Mapping[str, Any] = field(default_factory=dict)
-    preset: str = "auto"
+    preset: str | None = None
     search: tuple[str, ...] = ()
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     bursts: int = 25
@@ -85,7 +86,12 @@ def open_request(request: Request) -> Target:
             noise_power=request.noise_power,
             values=request.values,
         )
-        workload = WorkloadSpec(request.workload or profile.metadata.workload or request.replay.stem)
+        recorded = profile.metadata.workload
+        if request.workload and recorded and request.workload != recorded:
+            raise InputError(
+                f"{request.replay} records the workload {recorded}, not {request.workload}", hint="leave --workload out"
+            )
+        workload = WorkloadSpec(recorded or request.workload or request.replay.stem)
         return Target(replay, workload, replay.describe().notes, reference=None)
     workload = WorkloadSpec(request.workload or DEFAULT_WORKLOAD, dict(request.workload_args))
     reference = workload_reference(workload)
@@ -94,7 +100,7 @@ def open_request(request: Request) -> Target:
         workload,
         find_goal(request.goal),
         Cap(request.cap_w, request.cap_on or "p95") if request.cap_w is not None else None,
-        preset=request.preset,
+        preset=request.preset or AUTO_PRESET,
         search=request.search,
         values=request.values,
         seed=request.seed,
@@ -103,16 +109,14 @@ def open_request(request: Request) -> Target:
     return Target(device, workload, (*device.describe().notes, *notes), reference)
 
 
-def tune(request: Request, screen: Screen) -> Finished:
+def tune(request: Request, screen: Screen, interrupts: Interrupts) -> Finished:
     """Run the study of a request, or go on with it, and write the frozen config and the record it asks for.
 
     Raises:
         InputError: anything to be retyped; nothing was measured.
         DeviceError, StoreError: the study stopped; the same request goes on with it.
     """
-    for path in (request.out, request.record):
-        if path is not None and not request.dry_run:
-            require_writable(path)
+    _check(request)
     target = open_request(request)
     with target.device as device:
         study = Study(
@@ -132,9 +136,10 @@ def tune(request: Request, screen: Screen) -> Finished:
             screen.begin(study, target.notes)
             if request.dry_run:
                 return Finished(screen.plan(study), 0)
-            with screen.progress(study) as progress, interruptible(study, screen.say):
+            interrupts.watch(study)
+            with screen.progress(study) as progress:
                 outcome = study.run(progress)
-    return _conclude(request, target, outcome, screen)
+            return _conclude(request, target, study, outcome, screen)
 
 
 def _location(request: Request) -> str:
@@ -143,7 +148,40 @@ def _location(request: Request) -> str:
     return request.store or default_location()
 
 
-def _conclude(request: Request, target: Target, outcome: Outcome, screen: Screen) -> Finished:
+def _check(request: Request) -> None:
+    """What can be wrong before anything is opened.
+
+    Raises:
+        InputError: options that do not go together, or files that cannot be written or would be lost.
+    """
+    if (request.device is None) == (request.replay is None):
+        raise InputError("name one of --device and --replay", hint="tune run --device jetson-orin --cap 7W")
+    if request.replay is None and (request.noise_throughput or request.noise_power):
+        raise InputError("noise is added to a replayed profile only", hint="leave --noise-throughput/--noise-power out")
+    if request.replay is not None:
+        given = {"--preset": request.preset, "--search": request.search, "--workload-arg": request.workload_args}
+        for option, value in given.items():
+            if value:
+                raise InputError(f"{option} is for a device; a profile holds what it holds", hint=f"leave {option} out")
+    if request.dry_run:
+        return
+    files: dict[Path, str] = {}
+    read = [
+        ("--replay", request.replay),
+        ("--store", Path(location) if "://" not in (location := _location(request)) else None),
+    ]
+    for option, path in (*read, ("--out", request.out), ("--record", request.record)):
+        if path is None:
+            continue
+        if path.resolve() in files:
+            other = files[path.resolve()]
+            raise InputError(f"{option} and {other} name the same file {path}", hint=f"another file for {option}")
+        files[path.resolve()] = option
+        if option in ("--out", "--record"):
+            require_writable(path)
+
+
+def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, screen: Screen) -> Finished:
     frozen = None
     if outcome.verdict.recommended is not None and outcome.stopped is not Stopped.INTERRUPTED:
         write_json(freeze(outcome, target.workload, target.reference), request.out)
@@ -151,6 +189,7 @@ def _conclude(request: Request, target: Target, outcome: Outcome, screen: Screen
     if request.record is not None and any(trial.measurement for trial in outcome.trials):
         write_profile(profile_of(outcome, target.workload), request.record)
     document = outcome.to_json(frozen)
+    study.keep(document)
     screen.end(document, request.record)
     if outcome.stopped is Stopped.INTERRUPTED:
         return Finished(document, 130)

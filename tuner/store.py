@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from devices.errors import InputError, StoreError
@@ -181,18 +182,22 @@ class MemoryStore(Store):
         return nullcontext()
 
 
-def open_store(location: str | None = None) -> Store:
+def open_store(location: str | None = None, *, create: bool = True) -> Store:
     """The store at `location`: a database URL, the path of a SQLite file, or None for the user's own.
 
-    The user's own is `TUNER_STORE` where that is set, else SQLite in the user's data folder.
+    The user's own is `TUNER_STORE` where that is set, else SQLite in the user's data folder. Without `create` a file
+    that is absent is refused, and the user's own reads as empty until something is written to it.
 
     Raises:
-        InputError: a URL nobody understands.
+        InputError: a URL nobody understands, or no such file.
         StoreError: it cannot be opened.
     """
     from tuner.store_sql import SQLStore, default_location  # SQLAlchemy is slow to import
 
-    return SQLStore(location or default_location())
+    own = default_location()
+    if location is None and not create and "://" not in own and not Path(own).exists():
+        return MemoryStore()
+    return SQLStore(location or own, create=create)
 
 
 __all__ = ["MemoryStore", "Store", "StoreError", "StoredStudy", "open_store"]

@@ -55,18 +55,19 @@ class SQLStore(Store):
     """Studies in a database.
 
     Args:
-        location: A database URL, or the path of a SQLite file (made, with its folder, where it is absent).
+        location: A database URL, or the path of a SQLite file.
+        create: Whether a SQLite file that is absent is made, with its folder.
 
     Raises:
-        InputError: a URL SQLAlchemy does not understand.
+        InputError: a URL SQLAlchemy does not understand, or no such file.
         StoreError: it cannot be opened, or was written by a newer version.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, *, create: bool = True) -> None:
         self._location = location
         self._path: Path | None = None
         if "://" not in location:
-            self._path = Path(location).expanduser().absolute()
+            self._path = Path(location).expanduser().resolve()
             url = sa.URL.create("sqlite", database=str(self._path))
         else:
             try:
@@ -74,7 +75,9 @@ class SQLStore(Store):
             except ArgumentError:
                 raise InputError(f"'{location}' is no store", hint="a file path, or sqlite:///PATH") from None
             if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-                self._path = Path(url.database).absolute()
+                self._path = Path(url.database).resolve()
+        if self._path is not None and not create and not self._path.exists():
+            raise InputError(f"there is no store {self._path}", hint="tune run makes one")
         self._in_memory = url.get_backend_name() == "sqlite" and self._path is None
         try:
             # One connection shared by all threads where the database lives in it; otherwise one per call, so that no

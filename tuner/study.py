@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from devices.device import BurstPlan, Device, Setting, WorkloadSpec
+from devices.cost import workload_reference
+from devices.device import BurstPlan, Device, DeviceInfo, Setting, WorkloadSpec
 from devices.errors import DeviceError, InputError, UnsupportedError
-from devices.measurement import Measurement, Statistic, Status
+from devices.measurement import STATISTICS, Measurement, Statistic, Status, as_failed, fault
 from tuner.evidence import Evidence, pool
-from tuner.goal import Cap, find_goal
+from tuner.goal import Cap, Goal, find_goal
 from tuner.outcome import Outcome, Stopped, is_feasible
 from tuner.problem import Problem
 from tuner.recommend import Verdict, baseline_setting, best_within, is_hopeless, judge
@@ -62,6 +63,8 @@ class Study:
         fresh: Start anew; an earlier study of that name is kept under another.
         plan: The burst protocol; its cap and statistic are set from the arguments above.
         preset: For a board's name: what a power mode pins; `auto` takes the best predicted one.
+        search: For a board's name: knobs to search besides the GPU clock and the batch size.
+        values: For a board's name: lists of values that replace a knob's own.
 
     Raises:
         InputError: a wrong name or value, a cap without a meter, a changed specification, a study in use.
@@ -84,27 +87,44 @@ class Study:
         fresh: bool = False,
         plan: BurstPlan | None = None,
         preset: str = AUTO_PRESET,
+        search: Sequence[str] = (),
+        values: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
-        if bursts < 1:
-            raise InputError(f"a study needs one burst or more, not {bursts}", hint="--bursts 25")
+        _check_numbers(bursts, seed, cap_w, cap_on)
         self.workload = WorkloadSpec(workload) if isinstance(workload, str) else workload
         found_goal = find_goal(goal)
         self._strategy = open_strategy(strategy)
         with contextlib.ExitStack() as stack:
             if isinstance(device, str):
                 cap = Cap(cap_w, cap_on or "p95") if cap_w is not None else None
-                device, _ = open_target(device, self.workload, found_goal, cap, preset=preset, seed=seed)
+                device, _ = open_target(
+                    device,
+                    self.workload,
+                    found_goal,
+                    cap,
+                    preset=preset,
+                    search=search,
+                    values=values,
+                    seed=seed,
+                    reference_batch=int(workload_reference(self.workload)["batch"]),
+                )
                 stack.callback(device.close)
             self._device = device
             self.info = device.describe()
-            self.problem = Problem(Space.of(self.info), found_goal, _check_cap(self, goal, cap_w, cap_on), seed)
+            self.problem = Problem(
+                Space.of(self.info), found_goal, _check_cap(self.info, found_goal, cap_w, cap_on), seed
+            )
             self.plan = plan or BurstPlan()
             if self.problem.cap:
                 self.plan = replace(self.plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
             self.bursts = bursts
             self.name = name or study_name(self.info, self.workload, self.problem)
             self._stop = threading.Event()
-            self._store = store if isinstance(store, Store) else open_store(store) if store else MemoryStore()
+            if isinstance(store, Store):
+                self._store = store
+            else:
+                self._store = open_store(store) if store else MemoryStore()
+                stack.callback(self._store.close)
             stack.enter_context(self._store.lock(self.name))
             specification = specify(self.info, self.workload, self.problem, strategy, self.plan)
             stored = self._store.load(self.name)
@@ -117,6 +137,7 @@ class Study:
             self.resumed = bool(stored.trials)
             self._trials = list(stored.trials)
             self._state = stored.strategy_state
+            self._closed = False
             self._closing = stack.pop_all()
 
     @property
@@ -136,6 +157,7 @@ class Study:
 
         They are in the store when this returns.
         """
+        self._require_open()
         pending = [trial for trial in self._trials if trial.pending][:n]
         if len(pending) < n:
             suggestion = self._strategy.suggest(self.problem, self._trials, n - len(pending), self._state)
@@ -150,12 +172,21 @@ class Study:
 
         A status worth another try leaves the trial pending, once.
 
+        A measurement that cannot be one (0 W, NaN) counts as a crashed burst.
+
         Raises:
-            InputError: the trial is none of this study's, or was told before.
+            InputError: the trial is none of this study's, or was told before; a measurement of another source.
         """
-        if trial.index >= len(self._trials) or not self._trials[trial.index].pending:
+        self._require_open()
+        waiting = {t.index: t for t in self._trials if t.pending}
+        known = waiting.get(trial.index)
+        if known is None or dict(known.setting) != dict(trial.setting):
             raise InputError(f"trial {trial.index} of study '{self.name}' is not waiting for a measurement")
-        known = self._trials[trial.index]
+        if measurement.source != self.info.source:
+            raise InputError(f"the study's measurements are {self.info.source}, this one is {measurement.source}")
+        reason = fault(measurement)
+        if reason is not None:
+            measurement = as_failed(measurement, reason)
         if known.measurement is not None:  # an earlier attempt cost time and energy too
             measurement = replace(
                 measurement,
@@ -163,7 +194,7 @@ class Study:
                 cost_j=measurement.cost_j + known.measurement.cost_j,
             )
         attempts = known.attempts + 1
-        if measurement.status in RETRIED and attempts < MAX_ATTEMPTS:
+        if measurement.status in RETRIED and attempts < MAX_ATTEMPTS and self.info.source != "replayed":
             state = TrialState.ASKED
         elif measurement.status in (Status.OK, Status.OVER_CAP, Status.OOM):
             state = TrialState.DONE
@@ -189,16 +220,31 @@ class Study:
             DeviceError: the device was lost, or failed burst after burst. The study can be resumed.
             StoreError: a result could not be written. Nothing measured before is lost.
         """
+        self._require_open()
         stopped = Stopped.INTERRUPTED
         while not self._stop.is_set():
-            trial, stopped = self._next()
+            trial, ended = self._next()
             if trial is None:
+                stopped = ended
                 break
-            self._measure(trial, on_progress)
-            stopped = Stopped.INTERRUPTED
+            if not self._stop.is_set():  # asked to stop while the strategy was thinking
+                self._measure(trial, on_progress)
+        self._stop.clear()
         outcome = self.outcome(stopped)
-        self._store.finish(self.name, outcome.to_json())
+        self.keep(outcome.to_json())
         return outcome
+
+    def keep(self, document: Mapping[str, Any]) -> None:
+        """Store the document the study ended with, for `tune show`.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        self._store.finish(self.name, document)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InputError(f"the study '{self.name}' is closed", hint="open it again")
 
     def request_stop(self) -> None:
         """Finish the burst that runs, then end. May be called from a signal handler."""
@@ -237,22 +283,25 @@ class Study:
             if follow_up is not None:
                 self._commit([follow_up], self._state)
                 return follow_up, Stopped.INTERRUPTED
-        if stopped is Stopped.CONVERGED and verdict.best_measured is None:
+        if stopped is Stopped.CONVERGED and verdict.recommended is None and self.problem.cap is not None:
             stopped = Stopped.INFEASIBLE
         return None, stopped
 
     def _reserve(self) -> int:
-        """Bursts kept for confirmation: none where measurements are exact."""
+        """Bursts kept for confirmation, which exact measurements do not need, and for an unknown baseline."""
         valid = [m for trial in self._trials if (m := trial.valid) is not None]
         exact = valid and all((e := self.problem.goal.estimate(m)) is None or e.sem == 0 for m in valid)
-        return 0 if exact else min(3, self.bursts // 4)
+        default = self.info.default_setting
+        unknown = default is not None and not any(dict(t.setting) == dict(default) for t in self._trials)
+        return min((0 if exact else 2) + unknown, self.bursts // 4)
 
     def _follow_up(self, verdict: Verdict) -> Trial | None:
         index = len(self._trials)
-        if verdict.unconfirmed is not None:
-            return Trial(index, dict(verdict.unconfirmed), role=Role.CONFIRM)
-        setting = self._baseline_setting(verdict)
         tried = [self.problem.space.key(trial.setting) for trial in self._trials]
+        if verdict.unconfirmed is not None:
+            known = self.problem.space.key(verdict.unconfirmed) in tried
+            return Trial(index, dict(verdict.unconfirmed), role=Role.CONFIRM if known else Role.SEARCH)
+        setting = self._baseline_setting(verdict)
         if setting is None or self.problem.space.key(setting) in tried:
             return None
         return Trial(index, dict(setting), role=Role.BASELINE)
@@ -284,6 +333,8 @@ class Study:
         self._check_failures()
 
     def _check_failures(self) -> None:
+        if self.info.source == "replayed":  # recorded failures; the next setting may be fine
+            return
         recent = [trial for trial in self._trials if not trial.pending][-MAX_FAILURES_IN_A_ROW:]
         if len(recent) == MAX_FAILURES_IN_A_ROW and all(trial.state is TrialState.ABANDONED for trial in recent):
             last = recent[-1].measurement
@@ -297,6 +348,7 @@ class Study:
 
     def close(self) -> None:
         """Free the study for other processes, and close the device if this study opened it. May be called again."""
+        self._closed = True
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -308,22 +360,37 @@ class Study:
         self.close()
 
 
-def _check_cap(study: Study, goal: str, cap_w: float | None, cap_on: Statistic | None) -> Cap | None:
-    info = study.info
-    if find_goal(goal).needs_power and not info.statistics:
-        raise UnsupportedError(
-            f"{info.name} has no power meter, so the goal {goal} cannot be measured", hint="--goal throughput"
-        )
+def _check_numbers(bursts: int, seed: int, cap_w: float | None, cap_on: str | None) -> None:
+    if not isinstance(bursts, int) or bursts < 1:
+        raise InputError(f"a study needs one burst or more, not {bursts}", hint="--bursts 25")
+    if not isinstance(seed, int) or seed < 0:
+        raise InputError(f"a seed is a whole number of 0 or more, not {seed}", hint="--seed 0")
+    if cap_on is not None and cap_on not in STATISTICS:
+        raise InputError(f"'{cap_on}' is no statistic of power", hint=f"--cap-on {' | '.join(STATISTICS)}")
+    if cap_w is None and cap_on is not None:
+        raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
+    if cap_w is not None and not (isinstance(cap_w, int | float) and math.isfinite(cap_w) and cap_w > 0):
+        raise InputError(f"a cap is a number of watts greater than 0, not {cap_w!r}", hint="--cap 7W")
+
+
+def _require_power(info: DeviceInfo, what: str, hint: str) -> None:
+    if info.statistics:
+        return
+    why = f"{info.name} has no power meter"
+    if info.source == "replayed":
+        why = "the profile does not record power_mean_w in every valid row"
+    raise UnsupportedError(f"{why}, so {what}", hint=hint)
+
+
+def _check_cap(info: DeviceInfo, goal: Goal, cap_w: float | None, cap_on: Statistic | None) -> Cap | None:
+    if goal.needs_power:
+        _require_power(info, f"the goal {goal.name} cannot be measured", "--goal throughput")
     if cap_w is None:
-        if cap_on is not None:
-            raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
         return None
-    if info.default_statistic is None:
-        raise UnsupportedError(f"{info.name} has no power meter, so no cap can be held", hint="leave --cap out")
-    if cap_on is not None and cap_on not in info.statistics:
+    _require_power(info, "no cap can be held", "leave --cap out")
+    statistic = cap_on or info.default_statistic
+    if statistic not in info.statistics:
         raise UnsupportedError(
-            f"{info.name} does not give the {cap_on} of power", hint=f"--cap-on {' | '.join(info.statistics)}"
+            f"{info.name} does not give the {statistic} of power", hint=f"--cap-on {' | '.join(info.statistics)}"
         )
-    if not (math.isfinite(cap_w) and cap_w > 0):
-        raise InputError(f"a cap must be a number greater than 0, not {cap_w}", hint="--cap 7W")
-    return Cap(cap_w, cap_on or info.default_statistic)
+    return Cap(float(cap_w), statistic)

@@ -47,8 +47,13 @@ def choose_preset(
         InputError: a knob, value or workload the board does not have.
     """
     best: tuple[bool, float, str, Measurement] | None = None
+    refusal: InputError | None = None
     for preset in board.presets:
-        device = EmulatedDevice(board, preset=preset.name, search=search, values=values)
+        try:
+            device = EmulatedDevice(board, preset=preset.name, search=search, values=values)
+        except InputError as error:  # a preset that caps the GPU clock lacks its upper steps
+            refusal = error
+            continue
         for setting in device.describe().enumerate_settings():
             predicted = device.predict(setting, workload)
             value = goal.estimate(predicted)
@@ -59,6 +64,8 @@ def choose_preset(
             merit = (value.value if goal.maximize else -value.value) if feasible else -(power.value if power else 0.0)
             if best is None or (feasible, merit) > best[:2]:
                 best = (feasible, merit, preset.name, predicted)
+    if best is None and refusal is not None:
+        raise refusal
     if best is None:
         raise InputError(f"no batch size fits into the memory of {board.name}", hint="--values batch_size=1,2,4")
     feasible, _, name, predicted = best

@@ -28,7 +28,7 @@ def _parse(text: str, what: str, units: Mapping[str, float], example: str) -> fl
         )
     value = number * units[match[2].lower()]
     if not math.isfinite(value) or value <= 0:
-        raise InputError(f"{what} must be greater than 0, not '{text}'", hint=f"such as {example}")
+        raise InputError(f"{what} must be a finite number greater than 0, not '{text}'", hint=f"such as {example}")
     return value
 
 
@@ -54,15 +54,16 @@ def parse_knob_value(knob: str, text: str) -> float:
     """A value of `knob` in the unit its name states (`gpu_freq_mhz`: MHz, `power_limit_w`: W, others: plain numbers).
 
     Raises:
-        InputError: not a number, or an unknown unit.
+        InputError: not a number, an unknown unit, or below 0 for a clock or a power.
     """
     if knob.endswith("_mhz"):
         return parse_frequency_mhz(text)
     if knob.endswith("_w"):
         return parse_power_w(text)
-    return _parse(text, f"a value of {knob}", {"": 1.0}, "16")
-
-
-def format_power(power_w: float) -> str:
-    """`7 W`, `6.5 W`, `124.5 W`: three significant digits, more where they are needed to tell the value apart."""
-    return f"{power_w:.4g} W"
+    try:
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError(text)
+    except ValueError:
+        raise InputError(f"'{text}' is no value of {knob}", hint="a plain number, such as 16") from None
+    return value

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
-from devices.device import Setting, knob_value
+from devices.device import BATCH_KNOB, KNOB_UNITS, Setting, knob_value
 from devices.errors import ProfileError
 from devices.measurement import Status, seconds_per_unit
 from devices.profile._table import METRICS, Profile, ProfileMetadata, ProfileRow, Provenance, format_setting
@@ -24,6 +24,7 @@ KNOWN_KEYS = (
     "provenance",
     "default_setting",
 )
+_LARGEST = 1e12  # beyond, and below its inverse, squares and quotients leave the range of floats
 _METADATA_LINE = re.compile(r"#\s*([A-Za-z_][\w .-]*?)\s*:(?!//)\s*(.*)")
 _EXAMPLE = "a header such as gpu_freq_mhz,batch_size,throughput,power_mean_w,status"
 
@@ -121,7 +122,7 @@ class _Reader:
             elif name in METRICS:
                 metrics[name] = self.metric(text, number, name)
             else:
-                setting[name] = knob_value(self.number(text, number, name))
+                setting[name] = self.knob(text, number, name)
         if status is Status.OK and not metrics["throughput"]:
             what = "an ok row has no throughput" if metrics["throughput"] is None else "an ok row has throughput 0"
             self.fail(what, "fill it in, or give the row the status it had", number, "throughput")
@@ -133,12 +134,25 @@ class _Reader:
         except ValueError as error:
             self.fail(str(error) if text else "the cell is empty", "write a plain number, such as 510", line, column)
 
+    def knob(self, text: str, line: int, column: str) -> float:
+        value = self.number(text, line, column)
+        if column == BATCH_KNOB and (value < 1 or not value.is_integer()):
+            self.fail(f"{text} is no batch size", "a batch size is a whole number of 1 or more", line, column)
+        if column in KNOB_UNITS and value <= 0:
+            self.fail(f"{text} is not above 0", f"write {column} as a number above 0", line, column)
+        if abs(value) > _LARGEST:
+            self.fail(f"{text} is out of range", f"write a number of at most {_LARGEST:g}", line, column)
+        return knob_value(value)
+
     def metric(self, text: str, line: int, column: str) -> float | None:
         if not text:
             return None
         value = self.number(text, line, column)
         if value < 0:
             self.fail(f"{text} is negative", "write a number of 0 or more, or leave the cell empty", line, column)
+        if value > _LARGEST or 0 < value < 1 / _LARGEST:
+            hint = f"write a number from {1 / _LARGEST:g} to {_LARGEST:g}"
+            self.fail(f"{text} is out of range", hint, line, column)
         return value
 
     def metadata(self, knob_names: tuple[str, ...], rows: Sequence[ProfileRow]) -> ProfileMetadata:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devices.errors import InputError, StoreError
+from devices.errors import InputError, StoreError, StudyInUseError
 from tuner.store import MemoryStore, Store, open_store
 from tuner.store_sql import SQLStore
 from tuner.testing import SharedStoreContract, StoreContract, sample_trial
@@ -89,6 +89,16 @@ def test_a_full_disk(tmp_path: Path) -> None:
     loaded = store.load("a")
     assert loaded is not None
     assert loaded.trials == ()
+
+
+def test_every_spelling_of_a_path_is_one_store(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "studies.db")
+    store = SQLStore(str(tmp_path / "studies.db"))
+    with store.lock("a"):
+        for spelling in (f"{tmp_path}/sub/../studies.db", f"{tmp_path}/link.db", f"sqlite:///{tmp_path}/./studies.db"):
+            with pytest.raises(StudyInUseError), SQLStore(spelling).lock("a"):
+                pass
 
 
 def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.tuner.toys import ToyDevice, failed
 from tuner import Study
 from tuner.outcome import Stopped
 from tuner.store import MemoryStore
+from tuner.strategies import Suggestion
+from tuner.strategies.sobol import SobolStrategy
 from tuner.study import Progress
 from tuner.testing import toy_measurement
 from tuner.trial import Role, TrialState
@@ -147,6 +150,21 @@ class TestBaseline:
         assert outcome.baseline.setting == {"gpu_freq_mhz": 500, "batch_size": 4}
         assert outcome.baseline.within(outcome.problem.cap)
 
+    def test_only_the_clock_is_lowered(self) -> None:
+        default = {"gpu_freq_mhz": 600, "batch_size": 16}
+        outcome = Study(ToyDevice(default=default), "toy", cap_w=7.0, strategy="grid", bursts=25).run()
+        assert outcome.baseline is not None
+        assert outcome.baseline.setting["batch_size"] == 16
+        document = outcome.to_json()
+        assert document["baseline"]["slowed"] is True
+        assert document["default_setting"] == default
+
+    def test_a_default_no_clock_can_slow_enough_is_no_baseline(self) -> None:
+        default = {"gpu_freq_mhz": 600, "batch_size": 16}
+        outcome = Study(ToyDevice(default=default), "toy", cap_w=5.25, strategy="grid", bursts=25).run()
+        assert outcome.verdict.recommended is not None
+        assert outcome.baseline is None
+
     def test_its_burst_does_not_break_the_budget(self) -> None:
         default = {"gpu_freq_mhz": 300, "batch_size": 1}
         device = ToyDevice(default=default, noise=0.01, clocks=5, batches=6)
@@ -230,6 +248,22 @@ class TestResume:
         Study(again, "toy", strategy="grid", store=store).run()
         assert again.bursts[0] == (dict(outcome.trials[-1].setting), 0)
 
+    def test_stopping_while_the_strategy_thinks_makes_no_burst(self) -> None:
+        class Thinking(SobolStrategy):
+            def suggest(self, *arguments: Any, **options: Any) -> Suggestion:
+                if len(device.bursts) == 2:
+                    study.abort()
+                return super().suggest(*arguments, **options)
+
+        device = ToyDevice()
+        study = Study(device, "toy", strategy="sobol", bursts=6)
+        study._strategy = Thinking()
+        assert study.run().stopped is Stopped.INTERRUPTED
+        assert len(device.bursts) == 2
+        study._strategy = SobolStrategy()
+        assert study.run().stopped is Stopped.BUDGET
+        assert len(device.bursts) == 6
+
     def test_a_changed_specification_is_refused_with_the_difference(self) -> None:
         store = MemoryStore()
         Study(ToyDevice(), "toy", cap_w=9.0, strategy="grid", bursts=2, store=store, name="mine").run()
@@ -277,6 +311,37 @@ class TestAskTell:
         with pytest.raises(InputError, match="not waiting"):
             study.tell(replace(trial, index=7), toy_measurement(trial.setting))
 
+    def test_several_at_once_from_the_start(self) -> None:
+        trials = Study(ToyDevice(), "toy", strategy="ax").ask(3)
+        assert len({tuple(t.setting.values()) for t in trials}) == 3
+
+    def test_a_measurement_that_cannot_be_is_a_crashed_burst(self) -> None:
+        study = Study(ToyDevice(), "toy", strategy="grid")
+        for wrong in ({"throughput": float("nan")}, {"throughput": 0.0}, {"power_mean_w": 0.0}, {"throughput": None}):
+            (trial,) = study.ask()
+            for _ in range(2):
+                told = study.tell(trial, replace(toy_measurement(trial.setting), **wrong))
+            assert told.state is TrialState.ABANDONED
+            assert told.status is Status.CRASHED
+        assert study.outcome(Stopped.BUDGET).verdict.recommended is None
+
+    def test_a_trial_of_another_study_is_refused(self) -> None:
+        study = Study(ToyDevice(), "toy", strategy="grid")
+        (trial,) = study.ask()
+        with pytest.raises(InputError, match="not waiting"):
+            study.tell(replace(trial, setting={"gpu_freq_mhz": 600, "batch_size": 16}), toy_measurement(trial.setting))
+        with pytest.raises(InputError, match="measured"):
+            study.tell(trial, replace(toy_measurement(trial.setting), source="measured"))
+
+    def test_a_closed_study_asks_nothing(self) -> None:
+        study = Study(ToyDevice(), "toy", strategy="grid")
+        study.close()
+        study.close()
+        with pytest.raises(InputError, match="closed"):
+            study.ask()
+        with pytest.raises(InputError, match="closed"):
+            study.run()
+
     def test_converged_asks_nothing(self) -> None:
         study = Study(ToyDevice(clocks=1, batches=1), "toy", strategy="grid")
         (trial,) = study.ask()
@@ -306,8 +371,8 @@ class TestInput:
         with pytest.raises(InputError, match="without a cap"):
             Study(ToyDevice(), "toy", cap_on="mean")
 
-    @pytest.mark.parametrize("cap_w", [0.0, -1.0, float("nan"), float("inf")])
-    def test_no_cap_at_all(self, cap_w: float) -> None:
+    @pytest.mark.parametrize("cap_w", [0.0, -1.0, float("nan"), float("inf"), "7W"])
+    def test_no_cap_at_all(self, cap_w: Any) -> None:
         with pytest.raises(InputError):
             Study(ToyDevice(), "toy", cap_w=cap_w)
 
@@ -320,6 +385,10 @@ class TestInput:
             Study("jetson-oring", cap_w=7.0)
         with pytest.raises(InputError, match="one burst"):
             Study(ToyDevice(), "toy", bursts=0)
+        with pytest.raises(InputError, match="seed"):
+            Study(ToyDevice(), "toy", seed=-1)
+        with pytest.raises(InputError, match="no statistic"):
+            Study("jetson-orin", cap_w=7, cap_on="median")  # type: ignore[arg-type]
 
     def test_a_named_device_is_closed_with_the_study_and_a_given_one_is_not(self) -> None:
         device = ToyDevice()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -12,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from devices.errors import InputError, TunerError
+from tuner.report.streams import prepare, silence
 
 EXIT_OK, EXIT_NO, EXIT_INPUT, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -59,32 +63,48 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run `tune` and leave the process with its exit status."""
+    prepare()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in arguments
+    code = _run(arguments, "--json" in arguments)
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do takes milliseconds
     try:
-        code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
         sys.stdout.flush()
-        sys.exit(code if isinstance(code, int) else EXIT_OK)
+    except OSError as error:
+        silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"error: the output could not be written: {error.strerror}", err=True)
+            code = EXIT_FAILED
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str], as_json: bool) -> int:
+    try:
+        code = cli.main(args=list(arguments), prog_name="tune", standalone_mode=False)
+        return code if isinstance(code, int) else EXIT_OK
     except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "tune"
         _report(as_json, "usage", error.format_message(), f"{command} --help")
-        sys.exit(EXIT_INPUT)
+        return EXIT_INPUT
     except TunerError as error:
         _report(as_json, error.kind, error.message, error.hint)
-        sys.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_FAILED)
+        return EXIT_INPUT if isinstance(error, InputError) else EXIT_FAILED
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_OK)
+        silence(sys.stdout)
+        return EXIT_OK
     except Exception as error:
         if os.environ.get("TUNER_DEBUG"):
             raise
-        _report(as_json, "internal", f"internal error: {type(error).__name__}: {error}", "TUNER_DEBUG=1 shows where")
-        sys.exit(EXIT_FAILED)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            silence(sys.stdout)
+        message = f"internal error: {type(error).__name__}: {error}"
+        _report(as_json, "internal", message, "TUNER_DEBUG=1 shows where")
+        return EXIT_FAILED
 
 
 def _report(as_json: bool, kind: str, message: str, hint: str | None) -> None:

@@ -21,15 +21,19 @@ def profile() -> None:
 @click.option("--workload", metavar="W", help="Which workload of the file; zeus: dataset/network/optimizer.")
 @click.option("-o", "--out", type=_FILE, required=True, metavar="PROFILE.csv", help="The profile to write.")
 @click.argument("file", type=_FILE)
-def import_(form: str, workload: str | None, out: Path, file: Path) -> None:
+@json_option
+def import_(form: str, workload: str | None, out: Path, file: Path, as_json: bool) -> None:
     """Turn FILE, a public trace in another format, into a recorded profile."""
     from devices.importers import find_importer
-    from devices.profile import write_profile
+    from devices.profile import profile_summary, write_profile
     from tuner.report.profile import summary_line
 
     imported = find_importer(form)(file, workload)
     write_profile(imported, out)
-    click.echo(f"wrote {out}: {summary_line(imported)}")
+    if as_json:
+        print_json({"profile": str(out), **profile_summary(imported)})
+    else:
+        click.echo(f"wrote {out}: {summary_line(imported)}")
 
 
 @profile.command()

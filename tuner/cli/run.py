@@ -7,8 +7,16 @@ from typing import Any
 
 import click
 
-from devices.errors import InputError
 from tuner.cli.options import KeyValue, KnobValues, Power, json_option, print_json, split_names, store_option, unique
+from tuner.interrupt import Interrupts
+
+NOTHING_YET: dict[str, Any] = {
+    **dict.fromkeys(("study", "device", "source", "goal", "throughput_unit", "cap", "best_measured", "recommended")),
+    "trials": [],
+    "stopped": "interrupted",
+    "frozen": None,
+}
+"""The document of a run that was interrupted before there was a study."""
 
 _OUT = Path("frozen.json")
 
@@ -25,7 +33,7 @@ _OUT = Path("frozen.json")
 @click.option("--goal", default="throughput", show_default=True, metavar="G", help="throughput or energy.")
 @click.option("--workload", metavar="W", help="What is trained.  [default: resnet18; replay: the profile's]")
 @click.option("--workload-arg", type=KeyValue(), multiple=True, metavar="K=V", help="Argument of the workload.")
-@click.option("--preset", default="auto", show_default=True, metavar="P", help="What a power mode pins (CPU, EMC).")
+@click.option("--preset", metavar="P", help="What a power mode pins (CPU, EMC).  [default: auto]")
 @click.option("--search", metavar="KNOB,...", help="Search these knobs too: cpu_cores, cpu_freq_mhz, emc_freq_mhz.")
 @click.option("--values", type=KnobValues(), multiple=True, metavar="K=V,V,...", help="Values a knob may take.")
 @click.option(
@@ -53,19 +61,21 @@ def run(**options: Any) -> int:
     tune run --device jetson-orin --cap 7W --search cpu_freq_mhz,emc_freq_mhz
     tune run --replay v100.csv --cap 125W --goal energy
     """
-    from tuner.report.screen import Screen
-    from tuner.session import Request, tune
-
-    if (options["device"] is None) == (options["replay"] is None):
-        raise InputError("name one of --device and --replay", hint="tune run --device jetson-orin --cap 7W")
-    if options["replay"] is None and (options["noise_throughput"] or options["noise_power"]):
-        raise InputError("noise is added to a replayed profile only", hint="leave --noise-throughput/--noise-power out")
     as_json = options.pop("as_json")
-    options["search"] = split_names(options["search"])
-    options["values"] = unique(options["values"], "--values")
-    options["workload_args"] = unique(options.pop("workload_arg"), "--workload-arg")
-    options.pop("emulate")  # every board is emulated where it is not here, and no board can be here yet
-    finished = tune(Request(**options), Screen(quiet=as_json))
+    try:
+        with Interrupts(lambda text: click.echo(text, err=True)) as interrupts:
+            from tuner.report.screen import Screen
+            from tuner.session import Request, tune
+
+            options["search"] = split_names(options["search"])
+            options["values"] = unique(options["values"], "--values")
+            options["workload_args"] = unique(options.pop("workload_arg"), "--workload-arg")
+            options.pop("emulate")  # every board is emulated where it is not here, and no board can be here yet
+            finished = tune(Request(**options), Screen(quiet=as_json), interrupts)
+    except KeyboardInterrupt:  # twice, before there was a study
+        if as_json:
+            print_json(NOTHING_YET)
+        return 130
     if as_json:
         print_json(finished.document)
     return finished.exit_status

@@ -19,7 +19,7 @@ def show(study: str, store: str | None, as_json: bool) -> None:
     from tuner.report.screen import print_study
     from tuner.store import open_store
 
-    document = study_document(open_store(store), study)
+    document = study_document(open_store(store, create=False), study)
     if as_json:
         print_json(document)
     else:
@@ -35,7 +35,7 @@ def list_studies(store: str | None, as_json: bool) -> None:
     from tuner.report.screen import print_studies
     from tuner.store import open_store
 
-    rows = study_rows(open_store(store))
+    rows = study_rows(open_store(store, create=False))
     if as_json:
         print_json(rows)
     else:
@@ -47,6 +47,7 @@ def list_studies(store: str | None, as_json: bool) -> None:
 @click.option("--format", "form", type=click.Choice(["json", "yaml", "csv"]), default="json", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of the screen.")
 @store_option
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 def export(what: str, form: str, out: Path | None, store: str | None) -> None:
     """Print a study (its whole document) or a frozen config in another format.
 
@@ -55,7 +56,7 @@ def export(what: str, form: str, out: Path | None, store: str | None) -> None:
     from tuner.library import export_text
     from tuner.store import open_store
 
-    text = export_text(what, form, lambda: open_store(store))
+    text = export_text(what, form, lambda: open_store(store, create=False))
     if out is None:
         click.echo(text, nl=False)
         return

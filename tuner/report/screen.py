@@ -13,16 +13,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from tuner.outcome import trial_json
+from tuner.report.streams import silence
 from tuner.report.tables import result_table, studies_table, trial_status, trials_table
 from tuner.report.text import cap_text, figure, joules, seconds, setting_text, source_text
 from tuner.study import Progress as StudyProgress
 from tuner.study import ProgressSink, Study
 
 
+class PlainConsole(Console):
+    """A console whose text is never markup, and that goes on in silence when its reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        silence(self.file)
+        self.quiet = True
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console that never breaks lines of text inside a word, and keeps its width away from a terminal."""
+    """A console for standard output, or standard error; away from a terminal it does not break lines."""
     file = sys.stderr if stderr else sys.stdout
-    return Console(file=file, highlight=False, soft_wrap=not file.isatty(), width=None if file.isatty() else 120)
+    terminal = file.isatty()
+    return PlainConsole(
+        file=file, highlight=False, markup=False, emoji=False, soft_wrap=not terminal, width=None if terminal else 120
+    )
 
 
 class Screen:
@@ -35,11 +47,6 @@ class Screen:
     def _print(self, *renderables: Any) -> None:
         if not self._quiet:
             self._console.print(*renderables)
-
-    def say(self, text: str) -> None:
-        """A sentence on standard error."""
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
 
     def begin(self, study: Study, notes: Sequence[str]) -> None:
         """The first lines: source, device, question."""
@@ -69,11 +76,11 @@ class Screen:
             return
         bar = Progress(
             SpinnerColumn(),
-            TextColumn("bursts"),
+            TextColumn("bursts", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             console=self._console,
             transient=True,
         )
@@ -124,6 +131,8 @@ class Screen:
             self._print()
             self._print(result_table(document))
             self._print()
+            for line in about_default(document):
+                self._print(line)
             if document["cap"]:
                 self._print(
                     f"P(power <= {document['cap']['watts']:g} W) = "
@@ -142,25 +151,45 @@ class Screen:
             self._print(line)
 
 
+def about_default(document: Mapping[str, Any]) -> list[str]:
+    """What the row "default" is, where that has to be said."""
+    baseline, default = document["baseline"], document.get("default_setting")
+    if default is None:
+        return []
+    if baseline is None:
+        return [f"default: {setting_text(default)}; its batch size is not likely to hold the cap at any clock"]
+    if baseline["slowed"]:
+        return [f"default: {setting_text(default)} is above the cap, so its clock was lowered as people do"]
+    return []
+
+
 def why_not(document: Mapping[str, Any]) -> list[str]:
     """Why nothing is recommended: the lowest power seen, and what to try."""
+    cap, best = document["cap"], document["best_measured"]
     if document["stopped"] in (None, "interrupted"):
         return []
-    cap = document["cap"]
-    if document["best_measured"] is not None:
-        return ["no setting could be confirmed within the budget; try more --bursts"]
+    if best is not None and cap is None:
+        return ["no setting could be confirmed with one burst; try more --bursts"]
     key = f"power_{cap['statistic']}_w" if cap else "power_mean_w"
+    if best is not None:
+        return [
+            f"no setting is certain to hold {cap['watts']:g} W: the best one measured, "
+            f"{setting_text(best['setting'])}, is too near to it with {best[key]:.4g} W",
+            "try: more --bursts, or a cap a little higher",
+        ]
     above = [trial for trial in document["trials"] if trial["feasible"] is False and trial[key] is not None]
     if not above or cap is None:
         reasons = {f"{trial['status']}: {trial['reason']}" for trial in document["trials"] if trial["reason"]}
         return ["no burst gave a valid measurement", *sorted(reasons)]
     lowest = min(above, key=lambda trial: trial[key])
-    return [
-        f"no feasible setting: the lowest power seen is {lowest[key]:.4g} W ({cap['statistic']}) at "
-        f"{setting_text(lowest['setting'])}, above the cap of {cap['watts']:g} W",
-        "try: a higher --cap; on a board --preset auto, or --search cpu_freq_mhz,cpu_cores,emc_freq_mhz to slow more "
-        "than the GPU",
+    bound = "at least " if lowest["status"] == "over_cap" else ""
+    lines = [
+        f"no feasible setting: the lowest power seen is {bound}{lowest[key]:.4g} W ({cap['statistic']}) at "
+        f"{setting_text(lowest['setting'])}, above the cap of {cap['watts']:g} W"
     ]
+    if document["source"] == "replayed":
+        return [*lines, "try: a higher --cap; tune profile show tells the range of power recorded"]
+    return [*lines, "try: a higher --cap, or --search cpu_freq_mhz,cpu_cores,emc_freq_mhz to slow more than the GPU"]
 
 
 def _burst_line(progress: StudyProgress, study: Study) -> Text:

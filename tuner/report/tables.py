@@ -18,18 +18,18 @@ def _power_key(document: Document) -> str:
     return f"power_{cap['statistic']}_w" if cap else "power_mean_w"
 
 
-def _power_title(document: Document) -> str:
-    cap = document["cap"]
-    return f"W {cap['statistic']}" if cap else "W mean"
+def _figure_titles(document: Document) -> tuple[str, str, str]:
+    cap, unit = document["cap"], document["throughput_unit"]
+    return unit, f"W {cap['statistic']}" if cap else "W mean", f"J/{work_unit(unit)}"
 
 
 def trials_table(document: Document) -> Table:
     """Every burst of a study."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, justify in (("#", "right"), ("setting", "left"), (document["throughput_unit"], "right")):
-        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column(_power_title(document), justify="right", no_wrap=True)
-    table.add_column(f"J/{work_unit(document['throughput_unit'])}", justify="right", no_wrap=True)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("setting", overflow="fold")
+    for title in _figure_titles(document):
+        table.add_column(title, justify="right", overflow="fold")
     table.add_column("status", overflow="fold")
     for trial in document["trials"]:
         status, style = trial_status(trial)
@@ -59,14 +59,14 @@ def trial_status(trial: Mapping[str, Any]) -> tuple[str, str]:
 
 def result_table(document: Document) -> Table:
     """The recommended setting beside the default, with the gain."""
-    unit = document["throughput_unit"]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    table.add_column("setting", no_wrap=True)
-    for title in (unit, _power_title(document), f"J/{work_unit(unit)}"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("setting", overflow="fold")
+    for title in _figure_titles(document):
+        table.add_column(title, justify="right", overflow="fold")
     recommended, baseline = document["recommended"], document["baseline"]
-    rows = [("recommended", recommended, "bold green"), ("default", baseline, "")]
+    slowed = baseline is not None and baseline["slowed"]
+    rows = [("recommended", recommended, "bold green"), ("default, slowed" if slowed else "default", baseline, "")]
     for title, entry, style in rows:
         if entry is None:
             continue

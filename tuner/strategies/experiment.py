@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
-import tempfile
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig
@@ -29,6 +28,12 @@ from tuner.strategies.strategy import Strategy, Suggestion
 from tuner.trial import Trial
 
 _MAX_REJECTIONS = 64  # proposals outside the measurable settings before the nearest one inside is taken
+
+
+def rng_seed(*numbers: int) -> int:
+    """A seed that every generator takes (31 bits), from any whole numbers."""
+    digest = hashlib.sha256(repr(numbers).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
 
 
 @contextlib.contextmanager
@@ -84,18 +89,13 @@ class AxExperiment:
     def load(cls, state: str) -> AxExperiment:
         """Inverse of `dump`."""
         document = json.loads(state)
-        with tempfile.TemporaryDirectory() as folder:  # the client reads files only
-            path = Path(folder, "client.json")
-            path.write_text(json.dumps(document["client"]))
-            client = Client.load_from_json_file(str(path))
+        # The public calls take file names, and a killed process would leave those files behind.
+        client = Client._from_json_snapshot(document["client"])
         return cls(client, {int(ours): ax for ours, ax in document["indices"].items()})
 
     def dump(self) -> str:
         """The whole experiment as JSON."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "client.json")
-            self._client.save_to_json_file(str(path))
-            return json.dumps({"client": json.loads(path.read_text()), "indices": self._indices})
+        return json.dumps({"client": self._client._to_json_snapshot(), "indices": self._indices})
 
     def follow(self, problem: Problem, trials: Sequence[Trial]) -> None:
         """Attach the trials Ax does not know yet, tell it the outcomes, and leave out batch sizes that do not fit."""
@@ -179,9 +179,12 @@ class AxExperiment:
         untried = [setting for setting in space.settings if space.key(setting) not in taken]
         wanted = space.features([proposal])
         distances = ((space.features(untried) - wanted) ** 2).sum(axis=1)
-        nearest = untried[int(distances.argmin())]
-        self._client.attach_trial(self._parameters(space, nearest))
-        return nearest
+        return self.attach(space, untried[int(distances.argmin())])
+
+    def attach(self, space: Space, setting: Setting) -> Setting:
+        """Make `setting` a trial that Ax did not propose; returns it."""
+        self._client.attach_trial(self._parameters(space, setting))
+        return setting
 
     @staticmethod
     def _parameters(space: Space, setting: Setting) -> dict[str, float]:
@@ -213,8 +216,8 @@ class AxBackedStrategy(Strategy):
         """Whether to stop although settings are left. The default searches on."""
         return False
 
-    def first(self, problem: Problem) -> Setting | None:
-        """A setting to begin with before Ax is asked, or None."""
+    def preferred(self, problem: Problem, trials: Sequence[Trial], untried: Sequence[Setting]) -> Setting | None:
+        """A setting of `untried` to take before Ax is asked, or None."""
         return None
 
     def suggest(self, problem: Problem, trials: Sequence[Trial], n: int = 1, state: str | None = None) -> Suggestion:
@@ -225,13 +228,16 @@ class AxBackedStrategy(Strategy):
             return Suggestion((), state)
         if len(untried) <= n:  # nothing left to choose
             return Suggestion(tuple(untried), state)
-        first = self.first(problem)
-        if first is not None and not trials:
-            return Suggestion((first,), state)
-        with _quiet(), single_threaded(), with_rng_seed(problem.seed * 1_000_003 + len(trials)):
-            experiment = (
-                AxExperiment.load(state) if state else AxExperiment.create(problem, self.generation_strategy(problem))
-            )
+        preferred = self.preferred(problem, trials, untried)
+        if preferred is not None and n == 1:
+            return Suggestion((preferred,), state)
+        with _quiet(), single_threaded(), with_rng_seed(rng_seed(problem.seed, len(trials))):
+            if state:
+                experiment = AxExperiment.load(state)
+            else:
+                experiment = AxExperiment.create(problem, self.generation_strategy(problem))
             experiment.follow(problem, trials)
-            settings = experiment.generate(space, tried, n)
+            settings = [experiment.attach(space, preferred)] if preferred is not None else []
+            taken = tried | {space.key(setting) for setting in settings}
+            settings += experiment.generate(space, taken, n - len(settings))
             return Suggestion(tuple(settings), experiment.dump() if self.keeps_state else None)

@@ -8,7 +8,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from tuner.problem import Problem
-from tuner.strategies.experiment import AxBackedStrategy
+from tuner.strategies.experiment import AxBackedStrategy, rng_seed
 
 
 class SobolStrategy(AxBackedStrategy):
@@ -22,7 +22,9 @@ class SobolStrategy(AxBackedStrategy):
             nodes=[
                 GenerationNode(
                     name=self.name,
-                    generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": problem.seed})],
+                    generator_specs=[
+                        GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": rng_seed(problem.seed)})
+                    ],
                     should_deduplicate=True,
                 )
             ],

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from devices.profile import read_profile
 from tests.tuner.cli.conftest import Tune
+from tuner.report.tables import result_table, trials_table
 
 TRIAL_KEYS = {
     "index",
@@ -112,6 +116,21 @@ class TestEmulated:
         assert "--search" in result.out
         assert not Path("frozen.json").exists()
 
+    def test_values_that_only_some_presets_can_serve(self, tune: Tune) -> None:
+        result = tune(
+            "run", "--device", "jetson-orin", "--cap", "9W", "--bursts", 4, "--json",
+            "--values", "gpu_freq_mhz=510,624.75",
+        )  # fmt: skip
+        assert {t["setting"]["gpu_freq_mhz"] for t in result.json["trials"]} <= {510, 624.75}
+
+    def test_a_default_that_cannot_hold_the_cap_is_said_and_not_replaced(self, tune: Tune) -> None:
+        result = tune(
+            "run", "--device", "jetson-orin", "--cap", "7W", "--search", "emc_freq_mhz", "--bursts", 16, "--json"
+        )
+        assert result.json["baseline"] is None
+        assert result.json["default_setting"] == {"gpu_freq_mhz": 624.75, "batch_size": 32, "emc_freq_mhz": 2133}
+        assert "not likely to hold the cap at any clock" in tune("show", result.json["study"]).out
+
     def test_a_record_of_an_emulation_never_replays_as_a_measurement(self, tune: Tune) -> None:
         tune("run", "--device", "jetson-orin", "--cap", "7W", "--record", "record.csv", "--bursts", 6)
         assert read_profile("record.csv").metadata.provenance == "emulated"
@@ -152,6 +171,27 @@ class TestReplay:
         )
         assert result.json["recommended"]["bursts"] >= 2
 
+    def test_a_record_passes_on_where_its_figures_come_from(self, tune: Tune, profile: Path) -> None:
+        profile.write_text("# origin: a bench\n# licence: CC0\n" + profile.read_text())
+        tune("run", "--replay", profile, "--cap", "140W", "--record", "plain.csv")
+        plain = read_profile("plain.csv").metadata
+        assert plain.origin is not None
+        assert "a bench" in plain.origin
+        assert (plain.licence, plain.provenance) == ("CC0", "measured")
+        noise = ("--noise-throughput", 0.05, "--study", "noisy", "--record", "noisy.csv")
+        tune("run", "--replay", profile, "--cap", "140W", *noise)
+        noisy = read_profile("noisy.csv").metadata
+        assert noisy.provenance == "emulated"
+        assert "0.05 of throughput" in noisy.extra["noise"]
+
+    def test_the_gain_over_the_default(self, tune: Tune, profile: Path) -> None:
+        profile.write_text("# default_setting: power_limit_w=200, batch_size=8\n" + profile.read_text())
+        document = tune("run", "--replay", profile, "--cap", "130W", "--json").json
+        assert document["default_setting"] == {"power_limit_w": 200, "batch_size": 8}
+        assert document["baseline"]["setting"] == {"power_limit_w": 125, "batch_size": 8}
+        assert document["baseline"]["slowed"] is True
+        assert "gain" in tune("show", document["study"]).out
+
     def test_values_restrict_the_search(self, tune: Tune, profile: Path) -> None:
         result = tune("run", "--replay", profile, "--values", "batch_size=8,16", "--strategy", "grid", "--json")
         assert {t["setting"]["batch_size"] for t in result.json["trials"]} == {8, 16}
@@ -172,7 +212,7 @@ class TestReplay:
 class TestStudies:
     def test_show_list_export(self, tune: Tune, profile: Path) -> None:
         ran = tune("run", "--replay", profile, "--cap", "130W", "--json", "--study", "mine").json
-        assert tune("show", "mine", "--json").json == {**ran, "frozen": None}
+        assert tune("show", "mine", "--json").json == ran
         shown = tune("show", "mine")
         assert shown.code == 0
         assert "limit 125 W, batch 32" in shown.out
@@ -211,6 +251,37 @@ class TestStudies:
         assert tune("show", "half", "--json").json["stopped"] is None
         assert "not finished" in tune("show", "half").out
         assert "unfinished" in tune("list").out
+
+    def test_a_study_that_goes_on_has_no_answer_yet(self, tune: Tune, profile: Path) -> None:
+        from tuner import Study
+        from tuner.session import Request, open_request
+        from tuner.store import open_store
+
+        tune("run", "--replay", profile, "--cap", "130W", "--study", "more", "--strategy", "sobol", "--bursts", 4)
+        target = open_request(Request(replay=profile))
+        options: dict[str, Any] = {"store": open_store(), "name": "more", "cap_w": 130.0, "strategy": "sobol"}
+        with Study(target.device, target.workload, **options) as study:
+            study.ask()
+        assert tune("list", "--json").json[0]["stopped"] is None
+        assert tune("show", "more", "--json").json["stopped"] is None
+
+    def test_a_narrow_terminal_cuts_nothing(self, tune: Tune, profile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        document = tune("run", "--replay", profile, "--cap", "130W", "--json").json
+        console = Console(width=40, record=True, file=io.StringIO())
+        console.print(result_table(document))
+        console.print(trials_table(document))
+        text = console.export_text()
+        assert "…" not in text
+        for word in ("recommended", "125", "default"):
+            assert word in text.replace("\n", "")
+
+    def test_yaml_numbers_stay_numbers(self) -> None:
+        import yaml
+
+        from tuner.library import _format
+
+        document = {"tiny": 1e-07, "large": 1e22, "no": 1, "on": [True, None, "no", "1.5"], "empty": [{}, []]}
+        assert yaml.safe_load(_format(document, "yaml")) == document
 
     def test_empty(self, tune: Tune) -> None:
         assert tune("list", "--json").json == []

@@ -43,7 +43,7 @@ def test_caps(tune: Tune, cap: str) -> None:
         (("--device", "jetson-orin", "--search", "fan"), ("fan", "cpu_freq_mhz")),
         (("--device", "jetson-orin", "--values", "gpu_freq_mhz=500"), ("500", "nearest")),
         (("--device", "jetson-orin", "--values", "batch_size"), ("KNOB=V",)),
-        (("--device", "jetson-orin", "--values", "batch_size=0"), ("greater than 0",)),
+        (("--device", "jetson-orin", "--values", "batch_size=0"), ("whole number",)),
         (("--device", "jetson-orin", "--values", "batch_size=1.5"), ("1.5",)),
         (("--device", "jetson-orin", "--values", "batch_size=8", "--values", "batch_size=9"), ("twice",)),
         (("--device", "jetson-orin", "--bursts", "0"), ("--bursts",)),
@@ -57,6 +57,11 @@ def test_caps(tune: Tune, cap: str) -> None:
         (("--device", "jetson-orin", "--record", "missing/r.csv"), ("missing",)),
         (("--device", "jetson-orin", "--nonsense"), ("--nonsense",)),
         (("--replay", "none.csv"), ("none.csv",)),
+        (("--replay", "none.csv", "--preset", "15W"), ("--preset", "device")),
+        (("--replay", "none.csv", "--search", "cpu_cores"), ("--search", "device")),
+        (("--device", "jetson-orin", "--out", "same", "--record", "same"), ("--out", "--record", "same file")),
+        (("--device", "jetson-orin", "--store", "s.db", "--out", "./s.db"), ("--store", "--out", "same file")),
+        (("--device", "jetson-orin", "--workload-arg", "image_size=10000000"), ("fits into the memory",)),
         (("--replay", "."), ("",)),
         (("--device", "jetson-orin", "--store", "mongodb://x/y"), ("driver",)),
     ],
@@ -160,3 +165,71 @@ def test_json_errors(tune: Tune, arguments: tuple[str, ...], code: int, kind: st
     assert error["kind"] == kind
     assert error["message"]
     assert error["hint"]
+
+
+def test_a_profile_is_never_overwritten_by_what_is_made_of_it(tune: Tune, profile: Path) -> None:
+    before = profile.read_text()
+    for option in ("--out", "--record"):
+        assert_refused(tune("run", "--replay", profile, option, profile), option, "--replay", "same file")
+    assert profile.read_text() == before
+
+
+def test_a_profile_is_not_relabelled(tune: Tune, profile: Path) -> None:
+    assert_refused(tune("run", "--replay", profile, "--workload", "resnet18"), "toy-net", "resnet18")
+
+
+@pytest.mark.parametrize("noise", ["-0.1", "2", "1000", "nan"])
+def test_noise(tune: Tune, profile: Path, noise: str) -> None:
+    assert_refused(tune("run", "--replay", profile, "--noise-throughput", noise), "between 0 and 1")
+
+
+@pytest.mark.parametrize("cell", ["0,8", "1.5,8", "-1,8", "8,1e308", "8,-5"])
+def test_knob_values_that_cannot_be(tune: Tune, cell: str) -> None:
+    Path("odd.csv").write_text(f"batch_size,power_limit_w,throughput,status\n8,100,5,ok\n{cell},5,ok\n")
+    assert_refused(tune("run", "--replay", "odd.csv"), "odd.csv", "line 3")
+
+
+def test_a_store_that_is_read_is_not_made(tune: Tune, tmp_path: Path) -> None:
+    assert_refused(tune("list", "--store", "typo/studies.db"), "no store", "tune run")
+    assert not (tmp_path / "typo").exists()
+    assert not (tmp_path / "studies.db").exists()
+    assert tune("list").code == 0
+    assert not (tmp_path / "studies.db").exists()
+
+
+def test_text_is_not_markup(tune: Tune, profile: Path) -> None:
+    profile.write_text(profile.read_text().replace("Bench GPU", "A[/b]100 :boom:"))
+    result = tune("run", "--replay", profile, "--study", "[/x] [red]", "--bursts", 4, "--out", "[y].json")
+    assert "A[/b]100 :boom:" in result.out
+    assert "study [/x] [red]:" in result.out
+    assert "frozen: [y].json" in result.out
+    assert "[/x] [red]" in tune("list").out
+    assert tune("show", "[/x] [red]").code == 0
+
+
+def test_a_reading_of_zero_watts_is_a_fault_and_not_a_frugal_board(tune: Tune, profile: Path) -> None:
+    profile.write_text(profile.read_text().replace("125,32,125,116.5", "125,32,125,0"))
+    result = tune("run", "--replay", profile, "--cap", "130W", "--json", "--strategy", "grid")
+    assert result.code == 0
+    zero = next(t for t in result.json["trials"] if t["setting"] == {"power_limit_w": 125, "batch_size": 32})
+    assert zero["status"] == "crashed"
+    assert "power_mean_w was read as 0" in zero["reason"]
+    assert result.json["recommended"]["setting"] != zero["setting"]
+
+
+def test_recorded_failures_do_not_end_a_replay(tune: Tune) -> None:
+    rows = [
+        f"{limit},{batch},10,50,{'ok' if limit == 120 else 'crashed'}"
+        for limit in (100, 110, 120)
+        for batch in (1, 2, 4)
+    ]
+    Path("broken.csv").write_text("power_limit_w,batch_size,throughput,power_mean_w,status\n" + "\n".join(rows) + "\n")
+    result = tune("run", "--replay", "broken.csv", "--cap", "60W", "--strategy", "grid", "--json")
+    assert result.code == 0
+    assert len(result.json["trials"]) == 9
+
+
+def test_any_seed(tune: Tune, profile: Path) -> None:
+    for strategy in ("ax", "sobol"):
+        arguments = ("--replay", profile, "--seed", 2**40, "--strategy", strategy, "--bursts", 7, "--study", strategy)
+        assert tune("run", *arguments).code == 0
