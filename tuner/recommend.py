@@ -63,13 +63,14 @@ def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
     certain = [i for i in order if probability[i] >= MIN_PROBABILITY and known[i].within(problem.cap)]
     confirmed = [i for i in certain if known[i].exact or len(known[i].measurements) > 1]
     if not confirmed:
-        candidates = certain or [i for i in order if _may_hold(known[i], probability[i])]
+        candidates = certain or [i for i in order if _may_hold(known[i], probability[i], 2 * _MAX_BURSTS)]
         setting = known[candidates[0]].setting if candidates else _promising(problem, trials, surrogate)
         return Verdict(best_measured, unconfirmed=setting)
     best = confirmed[0]
     better = order[: order.index(best)]
+    worth_it = [i for i in better if merit[i] - merit[best] > _WORTH_A_BURST]
     candidates = [i for i in better if i in certain] or [
-        i for i in better if _may_hold(known[i], probability[i]) and merit[i] - merit[best] > _WORTH_A_BURST
+        i for i in worth_it if _may_hold(known[i], probability[i], _MAX_BURSTS)
     ]
     return Verdict(
         best_measured,
@@ -79,9 +80,9 @@ def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
     )
 
 
-def _may_hold(evidence: Evidence, probability: float) -> bool:
+def _may_hold(evidence: Evidence, probability: float, most_bursts: int) -> bool:
     """Whether more bursts may still show that a setting holds the cap."""
-    return probability >= _LIKELY and len(evidence.measurements) < _MAX_BURSTS and not evidence.exact
+    return probability >= _LIKELY and len(evidence.measurements) < most_bursts and not evidence.exact
 
 
 def _promising(problem: Problem, trials: Sequence[Trial], surrogate: Surrogate) -> Setting | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +10,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from devices.cost import workload_reference
-from devices.device import BurstPlan, Device, DeviceInfo, Setting, WorkloadSpec
-from devices.errors import DeviceError, InputError, UnsupportedError
-from devices.measurement import STATISTICS, Measurement, Statistic, Status, as_failed, fault
+from devices.device import BurstPlan, Device, Setting, WorkloadSpec
+from devices.errors import DeviceError, InputError
+from devices.measurement import Measurement, Statistic, Status, as_failed, fault
+from tuner.checks import check_cap, check_numbers
 from tuner.evidence import Evidence, pool
-from tuner.goal import Cap, Goal, find_goal
+from tuner.goal import Cap, find_goal
 from tuner.outcome import Outcome, Stopped, is_feasible
 from tuner.problem import Problem
 from tuner.recommend import Verdict, baseline_setting, best_within, is_hopeless, judge
@@ -90,7 +90,7 @@ class Study:
         search: Sequence[str] = (),
         values: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
-        _check_numbers(bursts, seed, cap_w, cap_on)
+        check_numbers(bursts, seed, cap_w, cap_on)
         self.workload = WorkloadSpec(workload) if isinstance(workload, str) else workload
         found_goal = find_goal(goal)
         self._strategy = open_strategy(strategy)
@@ -112,7 +112,7 @@ class Study:
             self._device = device
             self.info = device.describe()
             self.problem = Problem(
-                Space.of(self.info), found_goal, _check_cap(self.info, found_goal, cap_w, cap_on), seed
+                Space.of(self.info), found_goal, check_cap(self.info, found_goal, cap_w, cap_on), seed
             )
             self.plan = plan or BurstPlan()
             if self.problem.cap:
@@ -283,7 +283,7 @@ class Study:
             if follow_up is not None:
                 self._commit([follow_up], self._state)
                 return follow_up, Stopped.INTERRUPTED
-        if stopped is Stopped.CONVERGED and verdict.recommended is None and self.problem.cap is not None:
+        if stopped is Stopped.CONVERGED and verdict.best_measured is None:
             stopped = Stopped.INFEASIBLE
         return None, stopped
 
@@ -358,39 +358,3 @@ class Study:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _check_numbers(bursts: int, seed: int, cap_w: float | None, cap_on: str | None) -> None:
-    if not isinstance(bursts, int) or bursts < 1:
-        raise InputError(f"a study needs one burst or more, not {bursts}", hint="--bursts 25")
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(f"a seed is a whole number of 0 or more, not {seed}", hint="--seed 0")
-    if cap_on is not None and cap_on not in STATISTICS:
-        raise InputError(f"'{cap_on}' is no statistic of power", hint=f"--cap-on {' | '.join(STATISTICS)}")
-    if cap_w is None and cap_on is not None:
-        raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
-    if cap_w is not None and not (isinstance(cap_w, int | float) and math.isfinite(cap_w) and cap_w > 0):
-        raise InputError(f"a cap is a number of watts greater than 0, not {cap_w!r}", hint="--cap 7W")
-
-
-def _require_power(info: DeviceInfo, what: str, hint: str) -> None:
-    if info.statistics:
-        return
-    why = f"{info.name} has no power meter"
-    if info.source == "replayed":
-        why = "the profile does not record power_mean_w in every valid row"
-    raise UnsupportedError(f"{why}, so {what}", hint=hint)
-
-
-def _check_cap(info: DeviceInfo, goal: Goal, cap_w: float | None, cap_on: Statistic | None) -> Cap | None:
-    if goal.needs_power:
-        _require_power(info, f"the goal {goal.name} cannot be measured", "--goal throughput")
-    if cap_w is None:
-        return None
-    _require_power(info, "no cap can be held", "leave --cap out")
-    statistic = cap_on or info.default_statistic
-    if statistic not in info.statistics:
-        raise UnsupportedError(
-            f"{info.name} does not give the {statistic} of power", hint=f"--cap-on {' | '.join(info.statistics)}"
-        )
-    return Cap(float(cap_w), statistic)

@@ -113,22 +113,28 @@ class Surrogate:
         x = self._problem.space.features([setting for setting, _ in readings])
         return _LogProcess(x, [estimate for _, estimate in readings])
 
-    def cap_margin(self, settings: Sequence[Setting]) -> Array:
-        """Standard deviations of log power between its mean and the cap, shape (n,); infinite without a cap."""
-        cap = self._problem.cap
-        if cap is None or self._power is None or not settings:
-            return np.full(len(settings), np.inf)
-        mean, sd = self._power.posterior(self._problem.space.features(settings))
-        return np.asarray((math.log(cap.watts) - mean) / sd, dtype=float)
-
     def feasible_probability(self, settings: Sequence[Setting]) -> Array:
         """P(power <= cap) at each setting, shape (n,); 1 without a cap, 0 or 1 where the power is known exactly."""
-        probability = np.asarray(norm.cdf(self.cap_margin(settings)), dtype=float)
+        cap = self._problem.cap
+        if cap is None or self._power is None or not settings:
+            return np.ones(len(settings))
+        mean, sd = self.power_log(settings)
+        probability = np.asarray(norm.cdf((math.log(cap.watts) - mean) / sd), dtype=float)
         for i, setting in enumerate(settings):
             evidence = self.evidence.get(self._problem.space.key(setting))
             if evidence is not None and evidence.power is not None and evidence.power.sem == 0:
-                probability[i] = float(evidence.within(self._problem.cap))
+                probability[i] = float(evidence.within(cap))
         return probability
+
+    def power_log(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
+        """Mean and standard deviation of the logarithm of the cap's statistic in watts; both of shape (n,).
+
+        Raises:
+            ValueError: no cap, or no power was read.
+        """
+        if self._power is None:
+            raise ValueError("there is no power to model")
+        return self._power.posterior(self._problem.space.features(settings))
 
     def goal_log(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
         """Mean and standard deviation of the logarithm of the goal, larger is better; both of shape (n,).

@@ -124,6 +124,8 @@ class Screen:
             "interrupted": "interrupted; the same command goes on",
             None: "not finished; the command that began it goes on",
         }[document["stopped"]]
+        if document["recommended"] is None and document["best_measured"] and document["stopped"] == "converged":
+            words = "nothing is certain to hold the cap"
         spent = f"{seconds(document['search_time_s'])} and {joules(document['search_energy_j'])} on the device"
         self._print()
         self._print(f"{len(document['trials'])} bursts, {spent}: {words}")

@@ -14,14 +14,14 @@ from tuner.problem import Problem
 from tuner.strategies.experiment import AxBackedStrategy, rng_seed
 from tuner.trial import Trial
 
-_MIN_TRIALS = 12  # before a surrogate of so few points is believed that nothing is left to gain
+_MIN_TRIALS = 15  # before a surrogate of so few points is believed that nothing is left to gain
 _MIN_READINGS = 5  # above the cap, before the search turns to finding anything below it
 _MIN_GAIN = 0.0002  # expected relative improvement below which a burst is not worth its time
 
 
 class AxStrategy(AxBackedStrategy):
     """Ax's default for this space, with a safe first setting instead of the centre. While nothing holds the cap, the
-    setting likeliest to hold it is tried.
+    setting expected to draw least is tried.
 
     Converges when no untried setting is expected to gain more than 0.02 % under the cap.
     """
@@ -38,8 +38,8 @@ class AxStrategy(AxBackedStrategy):
             or any(p.value <= problem.cap.watts for _, p in readings)
         ):
             return None
-        margin = Surrogate(problem, trials).cap_margin(untried)
-        return untried[int(margin.argmax())]
+        mean, _ = Surrogate(problem, trials).power_log(untried)
+        return untried[int(mean.argmin())]
 
     def generation_strategy(self, problem: Problem) -> GenerationStrategy:
         return choose_generation_strategy(

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -67,7 +68,10 @@ class AxExperiment:
 
     @classmethod
     def create(cls, problem: Problem, generation_strategy: GenerationStrategy) -> AxExperiment:
-        """A new experiment: ordered choices for the knobs, the cap as outcome constraint."""
+        """A new experiment: ordered choices for the knobs, the cap as outcome constraint.
+
+        Goal and power are given to Ax as logarithms: clocks and batch sizes act on them by factors.
+        """
         client = Client()
         client.configure_experiment(
             parameters=[
@@ -79,8 +83,10 @@ class AxExperiment:
         )
         sign = "" if problem.goal.maximize else "-"
         client.configure_optimization(
-            objective=f"{sign}{problem.goal.metric}",
-            outcome_constraints=[f"{problem.cap.metric} <= {problem.cap.watts!r}"] if problem.cap else None,
+            objective=f"{sign}log_{problem.goal.metric}",
+            outcome_constraints=[f"log_{problem.cap.metric} <= {math.log(problem.cap.watts)!r}"]
+            if problem.cap
+            else None,
         )
         client.set_generation_strategy(generation_strategy)
         return cls(client, {})
@@ -127,7 +133,7 @@ class AxExperiment:
             metrics = {problem.goal.metric: problem.goal.estimate(measurement)}
             if problem.cap:
                 metrics[problem.cap.metric] = measurement.power(problem.cap.statistic)
-            data = {name: (e.value, e.sem) for name, e in metrics.items() if e is not None}
+            data = {f"log_{name}": (math.log(e.value), e.sem / e.value) for name, e in metrics.items() if e is not None}
         if data:
             self._client.complete_trial(index, data)
         else:  # an abandoned point is never proposed again, a failed one might be

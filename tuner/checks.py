@@ -1,0 +1,56 @@
+"""What can be wrong with a study before its first burst."""
+
+from __future__ import annotations
+
+import math
+
+from devices.device import DeviceInfo
+from devices.errors import InputError, UnsupportedError
+from devices.measurement import STATISTICS, Statistic
+from tuner.goal import Cap, Goal
+
+
+def check_numbers(bursts: int, seed: int, cap_w: float | None, cap_on: str | None) -> None:
+    """Check the numbers and names of a study.
+
+    Raises:
+        InputError: one that cannot be; the message says which.
+    """
+    if not isinstance(bursts, int) or bursts < 1:
+        raise InputError(f"a study needs one burst or more, not {bursts}", hint="--bursts 25")
+    if not isinstance(seed, int) or seed < 0:
+        raise InputError(f"a seed is a whole number of 0 or more, not {seed}", hint="--seed 0")
+    if cap_on is not None and cap_on not in STATISTICS:
+        raise InputError(f"'{cap_on}' is no statistic of power", hint=f"--cap-on {' | '.join(STATISTICS)}")
+    if cap_w is None and cap_on is not None:
+        raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
+    if cap_w is not None and not (isinstance(cap_w, int | float) and math.isfinite(cap_w) and cap_w > 0):
+        raise InputError(f"a cap is a number of watts greater than 0, not {cap_w!r}", hint="--cap 7W")
+
+
+def _require_power(info: DeviceInfo, what: str, hint: str) -> None:
+    if info.statistics:
+        return
+    why = f"{info.name} has no power meter"
+    if info.source == "replayed":
+        why = "the profile does not record power_mean_w in every valid row"
+    raise UnsupportedError(f"{why}, so {what}", hint=hint)
+
+
+def check_cap(info: DeviceInfo, goal: Goal, cap_w: float | None, cap_on: Statistic | None) -> Cap | None:
+    """The cap of a study on this device, on the statistic asked for or the device's own choice.
+
+    Raises:
+        UnsupportedError: a cap or a goal that needs a meter, or a statistic, that the device does not have.
+    """
+    if goal.needs_power:
+        _require_power(info, f"the goal {goal.name} cannot be measured", "--goal throughput")
+    if cap_w is None:
+        return None
+    _require_power(info, "no cap can be held", "leave --cap out")
+    statistic = cap_on or info.default_statistic
+    if statistic not in info.statistics:
+        raise UnsupportedError(
+            f"{info.name} does not give the {statistic} of power", hint=f"--cap-on {' | '.join(info.statistics)}"
+        )
+    return Cap(float(cap_w), statistic)
