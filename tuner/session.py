@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from devices.cost import workload_reference
 from devices.device import Device, WorkloadSpec
@@ -18,8 +19,9 @@ from tuner.goal import Cap, find_goal
 from tuner.interrupt import Interrupts
 from tuner.outcome import Outcome, Stopped
 from tuner.record import profile_of
-from tuner.report.screen import Screen
-from tuner.study import Study
+from tuner.store_sql import default_location
+from tuner.strategies import DEFAULT_STRATEGY
+from tuner.study import DEFAULT_BURSTS, ProgressSink, Study
 from tuner.target import AUTO_PRESET, open_target
 
 DEFAULT_WORKLOAD = "resnet18"
@@ -39,8 +41,8 @@ class Request:
     preset: str | None = None
     search: tuple[str, ...] = ()
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    bursts: int = 25
-    strategy: str = "ax"
+    bursts: int = DEFAULT_BURSTS
+    strategy: str = DEFAULT_STRATEGY
     seed: int = 0
     noise_throughput: float = 0.0
     noise_power: float = 0.0
@@ -68,6 +70,22 @@ class Target:
     workload: WorkloadSpec
     notes: tuple[str, ...]
     reference: Mapping[str, Any] | None
+
+
+class Audience(Protocol):
+    """Who is told of a study while it runs: a screen, a web page, nobody."""
+
+    def begin(self, study: Study, notes: Sequence[str]) -> None:
+        """The study is open; nothing was measured in this run yet."""
+
+    def plan(self, study: Study) -> dict[str, Any]:
+        """What would be done, told and returned as a document."""
+
+    def progress(self, study: Study) -> AbstractContextManager[ProgressSink | None]:
+        """Entered while bursts are made; what it gives is told after each."""
+
+    def end(self, document: Mapping[str, Any], record: Path | None) -> None:
+        """The result, as the document of `--json`, and where the bursts were recorded."""
 
 
 def open_request(request: Request) -> Target:
@@ -109,7 +127,7 @@ def open_request(request: Request) -> Target:
     return Target(device, workload, (*device.describe().notes, *notes), reference)
 
 
-def tune(request: Request, screen: Screen, interrupts: Interrupts) -> Finished:
+def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finished:
     """Run the study of a request, or go on with it, and write the frozen config and the record it asks for.
 
     Raises:
@@ -133,18 +151,16 @@ def tune(request: Request, screen: Screen, interrupts: Interrupts) -> Finished:
             fresh=request.fresh,
         )
         with study:
-            screen.begin(study, target.notes)
+            audience.begin(study, target.notes)
             if request.dry_run:
-                return Finished(screen.plan(study), 0)
+                return Finished(audience.plan(study), 0)
             interrupts.watch(study)
-            with screen.progress(study) as progress:
+            with audience.progress(study) as progress:
                 outcome = study.run(progress)
-            return _conclude(request, target, study, outcome, screen)
+            return _conclude(request, target, study, outcome, audience)
 
 
 def _location(request: Request) -> str:
-    from tuner.store_sql import default_location
-
     return request.store or default_location()
 
 
@@ -181,7 +197,7 @@ def _check(request: Request) -> None:
             require_writable(path)
 
 
-def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, screen: Screen) -> Finished:
+def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, audience: Audience) -> Finished:
     frozen = None
     if outcome.verdict.recommended is not None and outcome.stopped is not Stopped.INTERRUPTED:
         write_json(freeze(outcome, target.workload, target.reference), request.out)
@@ -190,7 +206,7 @@ def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, 
         write_profile(profile_of(outcome, target.workload), request.record)
     document = outcome.to_json(frozen)
     study.keep(document)
-    screen.end(document, request.record)
+    audience.end(document, request.record)
     if outcome.stopped is Stopped.INTERRUPTED:
         return Finished(document, 130)
     return Finished(document, 0 if frozen else 1)

@@ -51,6 +51,11 @@ def default_location() -> str:
     return os.environ.get("TUNER_STORE") or str(Path(platformdirs.user_data_dir("tuner"), "studies.db"))
 
 
+def is_sqlite(url: sa.URL) -> bool:
+    """Whether `url` names a SQLite database."""
+    return url.get_backend_name() == "sqlite"
+
+
 class SQLStore(Store):
     """Studies in a database.
 
@@ -74,11 +79,11 @@ class SQLStore(Store):
                 url = sa.make_url(location)
             except ArgumentError:
                 raise InputError(f"'{location}' is no store", hint="a file path, or sqlite:///PATH") from None
-            if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+            if is_sqlite(url) and url.database and not url.database.startswith((":memory:", "file:")):
                 self._path = Path(url.database).resolve()
         if self._path is not None and not create and not self._path.exists():
             raise InputError(f"there is no store {self._path}", hint="tune run makes one")
-        self._in_memory = url.get_backend_name() == "sqlite" and self._path is None
+        self._in_memory = is_sqlite(url) and url.database in (None, "", ":memory:")
         try:
             # One connection shared by all threads where the database lives in it; otherwise one per call, so that no
             # forked process inherits an open one.

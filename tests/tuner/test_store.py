@@ -72,6 +72,16 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         SQLStore(str(path))
 
 
+def test_a_read_only_database(tmp_path: Path) -> None:
+    SQLStore(str(tmp_path / "studies.db")).create("a", {})
+    store = SQLStore(f"sqlite:///file:{tmp_path}/studies.db?mode=ro&uri=true")
+    assert store.names() == ["a"]
+    with pytest.raises(StoreError, match="readonly") as error:
+        store.ask("a", [sample_trial(0)], None)
+    assert "--store" in (error.value.hint or "")
+    assert [path.name for path in tmp_path.iterdir()] == ["studies.db"]
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "studies.db"
     store = SQLStore(str(path))

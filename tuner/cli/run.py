@@ -18,8 +18,6 @@ NOTHING_YET: dict[str, Any] = {
 }
 """The document of a run that was interrupted before there was a study."""
 
-_OUT = Path("frozen.json")
-
 
 @click.command()
 @click.option("--device", metavar="NAME", help="The board: jetson-orin, ... (tune devices lists them).")
@@ -30,25 +28,25 @@ _OUT = Path("frozen.json")
 @click.option(
     "--cap-on", type=click.Choice(["mean", "p95", "peak"]), help="Statistic the cap holds on.  [default: p95]"
 )
-@click.option("--goal", default="throughput", show_default=True, metavar="G", help="throughput or energy.")
+@click.option("--goal", metavar="G", help="throughput or energy.  [default: throughput]")
 @click.option("--workload", metavar="W", help="What is trained.  [default: resnet18; replay: the profile's]")
 @click.option("--workload-arg", type=KeyValue(), multiple=True, metavar="K=V", help="Argument of the workload.")
 @click.option("--preset", metavar="P", help="What a power mode pins (CPU, EMC).  [default: auto]")
 @click.option("--search", metavar="KNOB,...", help="Search these knobs too: cpu_cores, cpu_freq_mhz, emc_freq_mhz.")
 @click.option("--values", type=KnobValues(), multiple=True, metavar="K=V,V,...", help="Values a knob may take.")
-@click.option(
-    "--bursts", type=click.IntRange(min=1), default=25, show_default=True, help="Budget, confirmation included."
-)
-@click.option("--strategy", default="ax", show_default=True, metavar="S", help="ax, sobol or grid.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--noise-throughput", type=float, default=0.0, metavar="X", help="Replay: noise, 0.02 is 2 %.")
-@click.option("--noise-power", type=float, default=0.0, metavar="X", help="Replay: noise, 0.01 is 1 %.")
+@click.option("--bursts", type=click.IntRange(min=1), metavar="N", help="Budget, confirmation included.  [default: 25]")
+@click.option("--strategy", metavar="S", help="ax, sobol or grid.  [default: ax]")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of strategy and noise.  [default: 0]")
+@click.option("--noise-throughput", type=float, metavar="X", help="Replay: noise, 0.02 is 2 %.")
+@click.option("--noise-power", type=float, metavar="X", help="Replay: noise, 0.01 is 1 %.")
 @click.option("--emulate", is_flag=True, help="Emulate the board even where it is here.")
 @click.option("--study", "name", metavar="NAME", help="Name of the study.  [default: device-workload-goal-cap]")
 @click.option("--fresh", is_flag=True, help="Start anew; an earlier study of that name is kept under another.")
 @store_option
 @click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Write the bursts as a profile.")
-@click.option("--out", type=click.Path(path_type=Path), default=_OUT, show_default=True, help="The frozen config.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="The frozen config.  [default: frozen.json]"
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, measure nothing.")
 @json_option
 def run(**options: Any) -> int:
@@ -71,7 +69,8 @@ def run(**options: Any) -> int:
             options["values"] = unique(options["values"], "--values")
             options["workload_args"] = unique(options.pop("workload_arg"), "--workload-arg")
             options.pop("emulate")  # every board is emulated where it is not here, and no board can be here yet
-            finished = tune(Request(**options), Screen(quiet=as_json), interrupts)
+            given = {name: value for name, value in options.items() if value is not None}
+            finished = tune(Request(**given), Screen(quiet=as_json), interrupts)
     except KeyboardInterrupt:  # twice, before there was a study
         if as_json:
             print_json(NOTHING_YET)
