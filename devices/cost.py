@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devices.device import WorkloadSpec
@@ -64,38 +65,67 @@ class StepCost:
 
 
 def count_step(workload: WorkloadSpec) -> StepCost:
-    """The cost of a training step of a named workload. Counted once, then remembered.
+    """The cost of a training step of a workload. Counted once, then remembered until the user's file changes.
 
     Raises:
-        InputError: unknown workload or argument.
+        InputError: a workload that cannot be loaded, or that does not run without numbers.
     """
-    return _count(workload.spec, json.dumps(dict(workload.args), sort_keys=True))
+    from devices.agent import workloads
+
+    data = workload.data if workloads.is_users(workload.spec) else None  # a named one costs the same on any data
+    path = workloads.file_of(workload.spec)
+    return _count(workload.spec, json.dumps(dict(workload.args), sort_keys=True), data, path, _stamp(path))
 
 
 @functools.lru_cache(maxsize=64)
-def _count(spec: str, args: str) -> StepCost:
-    return count_workload(_load(spec, json.loads(args)))
+def _count(spec: str, args: str, data: str | None, path: str | None, stamp: tuple[int, int] | None) -> StepCost:
+    """`path` and `stamp` only tell one version of the user's file from another."""
+    loaded = _load(spec, json.loads(args), data)
+    try:
+        return count_workload(loaded)
+    except Exception as error:  # whatever the workload's own code raises
+        raise _uncountable(spec, "cannot be counted on torch's meta device", error) from error
 
 
-def _load(spec: str, args: Mapping[str, Any]) -> Any:
+def _stamp(path: str | None) -> tuple[int, int] | None:
+    """What changes with a file: time of its last change in nanoseconds, and bytes. None for no file."""
+    if path is None or not Path(path).exists():
+        return None
+    found = Path(path).stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _load(spec: str, args: Mapping[str, Any], data: str | None) -> Any:
     from devices.agent import workloads
 
     try:
-        return workloads.load(spec, dict(args))
+        return workloads.load(spec, dict(args), data)
     except ValueError as error:
         raise InputError(str(error), hint="--workload NAME --workload-arg KEY=VALUE") from error
 
 
+def _uncountable(spec: str, what: str, error: Exception) -> InputError:
+    from devices.agent import workloads
+
+    return InputError(
+        f"workload '{spec}' {what}: {workloads.explain(error, workloads.file_of(spec))}",
+        hint="an emulated device runs model, loss and optimizer on tensors that have shapes but no numbers",
+    )
+
+
 def workload_reference(workload: WorkloadSpec) -> dict[str, Any]:
-    """What a named workload was made for: `{batch, learning_rate, optimizer}`.
+    """What a workload was made for: `{batch, learning_rate, optimizer}`.
 
     Raises:
-        InputError: unknown workload or argument.
+        InputError: a workload that cannot be loaded, or whose optimizer cannot be made.
     """
     import torch
 
-    loaded = _load(workload.spec, workload.args)
-    optimizer = loaded.optimizer([torch.nn.Parameter(torch.zeros(1))], loaded.reference_lr)
+    loaded = _load(workload.spec, workload.args, workload.data)
+    try:
+        optimizer = loaded.optimizer([torch.nn.Parameter(torch.zeros(1))], loaded.reference_lr)
+    except Exception as error:  # whatever the workload's own code raises
+        raise _uncountable(workload.spec, "cannot make its optimizer", error) from error
     return {
         "batch": int(loaded.reference_batch),
         "learning_rate": float(loaded.reference_lr),
@@ -142,17 +172,19 @@ def _count_at(workload: Any, batch_size: int) -> dict[str, float]:
         if "foreach" in group:
             group["foreach"] = True  # what torch takes on an accelerator: one kernel for many tensors
     states = [*model.parameters(), *model.buffers()]
-    own = {id(tensor) for tensor in states}
+    own = {tensor.untyped_storage()._cdata for tensor in states}  # linear layers keep transposed views of their weights
     saved: dict[int, tuple[Any, int]] = {}  # storages are held, so that no address is used twice
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in own:
-            storage = tensor.untyped_storage()
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own:
             saved[storage._cdata] = (storage, storage.nbytes())
         return tensor
 
     step, update = _Counter(), _Counter()
-    flops = FlopCounterMode(display=False)
+    flops = FlopCounterMode(
+        display=False, custom_mapping={torch.ops.aten.convolution_backward: _convolution_backward_flops}
+    )
     with flops, _counting(step):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             loss, count = workload.loss(model, batch)
@@ -174,6 +206,26 @@ def _count_at(workload: Any, batch_size: int) -> dict[str, float]:
     }
 
 
+def _convolution_backward_flops(
+    grad_out: Any,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    mask: Any,
+    **_: Any,
+) -> int:
+    """Either gradient takes as much as forward; torch's own formula forgets the groups of a depthwise convolution."""
+    from torch.utils.flop_counter import conv_flop_count
+
+    return (int(mask[0]) + int(mask[1])) * conv_flop_count(x, weight, grad_out, transposed=transposed)
+
+
 @dataclass
 class _Counter:
     kernels: int = 0
@@ -189,13 +241,19 @@ def _tensor_bytes(tree: Any) -> int:
 
 
 def _counting(counter: _Counter) -> AbstractContextManager[Any]:
-    """While entered, every torch operation that is no view counts as one kernel that moves its operands once."""
+    """While entered, every torch operation that is no view counts as one kernel that moves its operands once.
+
+    Operations on the CPU do not count: optimizers keep their step numbers there.
+    """
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
 
     class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
-            if not func.is_view:
+            tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
+            if not func.is_view and any(tensor.is_meta for tensor in tensors):
                 counter.kernels += 1
                 counter.traffic_bytes += _tensor_bytes((args, kwargs)) + _tensor_bytes(result)
             return result

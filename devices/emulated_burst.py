@@ -58,7 +58,8 @@ def simulate_burst(
         first = math.ceil(warm_up_s / READING_PERIOD_S)
         part = _Part(Status.OK, None, first, len(readings_w) - 1, steps, window_s, warm_up_s + window_s)
     else:
-        first = tripped - _patience_readings()
+        # From the moment the meter has settled, not only the stretch picked out for being high.
+        first = min(math.ceil(3 * meter.lag_s / READING_PERIOD_S), tripped - _patience_readings())
         seconds = (tripped - first) * READING_PERIOD_S
         reason = f"more than {GUARD_MARGIN:.0%} above the cap of {cap_w:g} W for {GUARD_PATIENCE_S:g} s"
         part_steps = seconds / step_time_s

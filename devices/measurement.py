@@ -37,9 +37,13 @@ class Estimate:
     sem: float = 0.0
 
 
+ASSUMED_RELATIVE_SEM = 0.02
+
+
 @dataclass(frozen=True)
 class Measurement:
-    """The result of one burst. Values are None where nothing was measured; never NaN.
+    """The result of one burst. Values are None where nothing was measured; never NaN. A standard error of 0 means
+    exact, None that it is not known.
 
     `samples`, `energy_j` and `duration_s` belong to the measured window, so that `samples / duration_s` is the
     throughput and `energy_j / duration_s` the mean power. `cost_s` and `cost_j` are what the burst took
@@ -77,7 +81,7 @@ class Measurement:
         value = getattr(self, f"power_{statistic}_w")
         if value is None:
             return None
-        return Estimate(value, getattr(self, f"power_{statistic}_sem_w") or 0.0)
+        return Estimate(value, known_sem(value, getattr(self, f"power_{statistic}_sem_w")))
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of JSON values; `from_json` gives back an equal Measurement."""
@@ -100,21 +104,30 @@ class Measurement:
         return cls(**values)
 
 
+def known_sem(value: float, sem: float | None) -> float:
+    """The standard error of `value`; where none was given, 2 % is assumed: unknown is not exact."""
+    return ASSUMED_RELATIVE_SEM * abs(value) if sem is None else sem
+
+
 def fault(measurement: Measurement) -> str | None:
-    """Why a measurement that claims to be one cannot be right: a figure of 0 or below, or none at all; None if it can.
+    """Why a measurement cannot be right: a figure that is negative, no number or 0; None if it can.
 
     A reading of 0 W is a broken meter, not a frugal board.
     """
+    for field_ in fields(measurement):
+        value = getattr(measurement, field_.name)
+        if isinstance(value, float | int) and not (math.isfinite(value) and value >= 0):
+            return f"{field_.name} is {value:g}"
+    for name, estimate in measurement.extra.items():
+        if not (math.isfinite(estimate.value) and math.isfinite(estimate.sem)):
+            return f"{name} is {estimate.value:g}"
     if measurement.status not in (Status.OK, Status.OVER_CAP):
         return None
     if measurement.status is Status.OK and measurement.throughput is None:
         return "no throughput was measured"
     for name in ("throughput", "power_mean_w", "power_p95_w", "power_peak_w", "energy_per_sample_j"):
-        value, sem = getattr(measurement, name), getattr(measurement, f"{name.removesuffix('_w')}_sem_w", None)
-        if value is not None and not (math.isfinite(value) and value > 0):
-            return f"{name} was read as {value:g}"
-        if sem is not None and not (math.isfinite(sem) and sem >= 0):
-            return f"the standard error of {name} is {sem:g}"
+        if getattr(measurement, name) == 0:
+            return f"{name} was read as 0"
     return None
 
 

@@ -202,6 +202,35 @@ class DeviceContract:
             assert power is not None
             assert power.value <= cap_w
 
+    def test_a_statistic_it_does_not_give_is_refused(
+        self, device: Device, workload: WorkloadSpec, setting: Setting, plan: BurstPlan
+    ) -> None:
+        for statistic in set(STATISTICS) - set(device.describe().statistics):
+            with pytest.raises(InputError):
+                device.measure(setting, workload, replace(plan, cap_w=1000.0, statistic=statistic))
+
+    def test_the_statistics_of_power_are_in_order(
+        self, device: Device, workload: WorkloadSpec, setting: Setting, plan: BurstPlan
+    ) -> None:
+        measurement = device.measure(setting, workload, plan)
+        found = [e.value for name in ("mean", "p95", "peak") if (e := measurement.power(name)) is not None]
+        assert found == sorted(found)
+
+    def test_a_burst_far_above_the_cap_says_so(
+        self, device: Device, workload: WorkloadSpec, setting: Setting, plan: BurstPlan
+    ) -> None:
+        statistic = device.describe().default_statistic
+        if statistic is None:
+            pytest.skip("no meter")
+        plain = device.measure(setting, workload, plan).power(statistic)
+        assert plain is not None
+        cap_w = plain.value / 3
+        measurement = device.measure(setting, workload, replace(plan, cap_w=cap_w, statistic=statistic))
+        assert measurement.status in (Status.OK, Status.OVER_CAP)
+        power = measurement.power(statistic)
+        assert power is not None
+        assert power.value > cap_w
+
     def test_abort_without_a_burst_does_nothing(
         self, device: Device, setting: Setting, workload: WorkloadSpec, plan: BurstPlan
     ) -> None:

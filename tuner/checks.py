@@ -37,6 +37,19 @@ def _require_power(info: DeviceInfo, what: str, hint: str) -> None:
     raise UnsupportedError(f"{why}, so {what}", hint=hint)
 
 
+def check_name(name: str) -> str:
+    """The name of a study.
+
+    Raises:
+        InputError: empty, too long, or with characters that no table can show.
+    """
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise InputError(
+            f"{name[:40]!r} is no name for a study", hint="--study NAME, of at most 200 printable characters"
+        )
+    return name
+
+
 def check_cap(info: DeviceInfo, goal: Goal, cap_w: float | None, cap_on: Statistic | None) -> Cap | None:
     """The cap of a study on this device, on the statistic asked for or the device's own choice.
 
@@ -45,6 +58,11 @@ def check_cap(info: DeviceInfo, goal: Goal, cap_w: float | None, cap_on: Statist
     """
     if goal.needs_power:
         _require_power(info, f"the goal {goal.name} cannot be measured", "--goal throughput")
+        if "mean" not in info.statistics:
+            raise UnsupportedError(
+                f"{info.name} does not give the mean power, so the goal {goal.name} cannot be measured",
+                hint="--goal throughput",
+            )
     if cap_w is None:
         return None
     _require_power(info, "no cap can be held", "leave --cap out")

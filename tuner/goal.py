@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from devices.errors import InputError
-from devices.measurement import Estimate, Measurement, Statistic
+from devices.measurement import Estimate, Measurement, Statistic, known_sem
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Goal:
 
 
 def _relative_sem(value: float | None, sem: float | None) -> float:
-    return (sem or 0.0) / value if value else 0.0
+    return known_sem(value, sem) / value if value else 0.0
 
 
 GOALS: Mapping[str, Goal] = {

@@ -10,12 +10,10 @@ from typing import Any
 from devices.device import DeviceInfo, Knob, WorkloadSpec
 from devices.errors import UnsupportedError
 from devices.profile import profile_text
-from tuner.evidence import pool
 from tuner.frozen import read_frozen
 from tuner.goal import Cap, find_goal
-from tuner.outcome import Outcome
+from tuner.outcome import Outcome, assess
 from tuner.problem import Problem
-from tuner.recommend import judge
 from tuner.record import profile_of
 from tuner.space import Space
 from tuner.store import Store, StoredStudy, no_study
@@ -97,14 +95,10 @@ def _outcome(study: StoredStudy) -> Outcome:
         knobs=knobs,
         throughput_unit=specification["throughput_unit"],
         held_fixed=specification["held_fixed"],
+        **specification["about"],
     )
     problem = Problem(Space.of(info), find_goal(specification["goal"]), cap, specification["seed"])
-    verdict = judge(problem, study.trials)
-    known = pool(problem, study.trials)
-    baseline = next(
-        (known[k] for t in study.trials if t.role == "baseline" and (k := problem.space.key(t.setting)) in known), None
-    )
-    return Outcome(study.name, info, problem, study.trials, verdict, baseline, stopped=None)
+    return assess(study.name, info, problem, study.trials, stopped=None)
 
 
 def _format(document: Mapping[str, Any], form: str) -> str:

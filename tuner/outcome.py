@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from devices.device import DeviceInfo
+from devices.device import BATCH_KNOB, DeviceInfo, Setting
 from devices.measurement import Measurement, Status
-from tuner.evidence import Evidence
+from tuner.evidence import Evidence, pool
 from tuner.goal import Cap
 from tuner.problem import Problem
-from tuner.recommend import Verdict
+from tuner.recommend import Verdict, comparison, judge
 from tuner.trial import Trial
 
 
@@ -35,7 +35,9 @@ class Outcome:
         problem: Space, goal, cap and seed.
         trials: All of them.
         verdict: Best measured and recommended setting.
-        baseline: What the setting people use without a tuner measured, or None.
+        comparison: The setting people use without a tuner, its clock lowered where it breaks the cap; None where
+            none is known or likely to hold the cap.
+        baseline: What it measured, or None.
         stopped: Why it ended; None while it has not.
     """
 
@@ -44,6 +46,7 @@ class Outcome:
     problem: Problem
     trials: tuple[Trial, ...]
     verdict: Verdict
+    comparison: Setting | None
     baseline: Evidence | None
     stopped: Stopped | None
 
@@ -53,7 +56,24 @@ class Outcome:
             return None
         entry = evidence_json(self.baseline, self.trials, self.problem)
         default = self.info.default_setting
-        return {**entry, "slowed": default is not None and dict(self.baseline.setting) != dict(default)}
+        setting = self.baseline.setting
+        slowed = default is not None and dict(setting) != dict(default) and _same_batch(setting, default)
+        return {**entry, "slowed": slowed}
+
+    def baseline_note(self) -> str | None:
+        """What has to be said of the baseline, or of its absence."""
+        default = self.info.default_setting
+        if default is None or self.verdict.recommended is None:
+            return None
+        if self.comparison is None:
+            return "the default batch size is not likely to hold the cap at any clock of the GPU, or any limit"
+        if self.baseline is None:
+            return "the default was not measured within the budget"
+        if not _same_batch(self.comparison, default):
+            return "the default batch size is not among the values: the nearest one is compared"
+        if dict(self.comparison) != dict(default):
+            return "the default is above the cap: its clock or limit was lowered, as people do"
+        return None
 
     def to_json(self, frozen: str | None = None) -> dict[str, Any]:
         """The document of `tune run --json`; `frozen` is the path of the frozen config, if one was written."""
@@ -82,12 +102,25 @@ class Outcome:
             "best_measured": evidence_json(best, self.trials, self.problem) if best else None,
             "recommended": recommended,
             "baseline": self.baseline_json(),
+            "baseline_note": self.baseline_note(),
             "default_setting": dict(self.info.default_setting) if self.info.default_setting else None,
             "search_time_s": sum(t.measurement.cost_s for t in self.trials if t.measurement),
             "search_energy_j": sum(t.measurement.cost_j for t in self.trials if t.measurement),
             "stopped": self.stopped.value if self.stopped else None,
             "frozen": frozen,
         }
+
+
+def _same_batch(setting: Setting, default: Setting) -> bool:
+    return setting.get(BATCH_KNOB) == default.get(BATCH_KNOB)
+
+
+def assess(study: str, info: DeviceInfo, problem: Problem, trials: Sequence[Trial], stopped: Stopped | None) -> Outcome:
+    """Where a study stands."""
+    verdict = judge(problem, trials)
+    setting = comparison(problem, trials, info.default_setting) if verdict.recommended is not None else None
+    baseline = pool(problem, trials).get(problem.space.key(setting)) if setting is not None else None
+    return Outcome(study, info, problem, tuple(trials), verdict, setting, baseline, stopped)
 
 
 _METRICS = (
@@ -104,14 +137,15 @@ def is_feasible(measurement: Measurement | None, cap: Cap | None) -> bool | None
     """Whether a burst held the cap; None where it says nothing about that."""
     if measurement is None:
         return None
-    if measurement.status is Status.OVER_CAP:
-        return False
-    if not measurement.ok:
+    if measurement.status not in (Status.OK, Status.OVER_CAP):
         return None
     if cap is None:
-        return True
+        return True if measurement.ok else None
     power = measurement.power(cap.statistic)
-    return None if power is None else power.value <= cap.watts
+    within = None if power is None else power.value <= cap.watts
+    if measurement.status is Status.OVER_CAP and within:  # a lower bound below another cap says nothing
+        return None
+    return within
 
 
 def trial_json(trial: Trial, cap: Cap | None) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from devices.device import Setting
 from tuner.evidence import Evidence, pool
 from tuner.models.surrogate import Surrogate, power_readings
 from tuner.problem import Problem
-from tuner.trial import Trial
+from tuner.trial import Role, Trial
 
 MIN_PROBABILITY = 0.95  # of power <= cap, for a setting to be recommended
 _SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people lower first
 _MIN_READINGS = 4
+_MAX_BASELINES = 2
 _FAR_ABOVE = 1.25
 _MAX_BURSTS = 4  # at one setting, to find out on which side of the cap it is
 _WORTH_A_BURST = 0.005  # relative gain
@@ -118,6 +119,15 @@ def is_hopeless(problem: Problem, trials: Sequence[Trial]) -> bool:
     if len(readings) < _MIN_READINGS or any(p.value <= _FAR_ABOVE * problem.cap.watts for _, p in readings):
         return False
     return bool((Surrogate(problem, trials).feasible_probability(problem.open_space(trials).settings) < 0.01).all())
+
+
+def comparison(problem: Problem, trials: Sequence[Trial], default: Setting | None) -> Setting | None:
+    """The setting a recommended one is compared with: measured for that purpose, or else to be measured."""
+    made = [trial for trial in trials if trial.role is Role.BASELINE]
+    within = [trial for trial in made if any(e.within(problem.cap) for e in pool(problem, [trial]).values())]
+    if within or len(made) >= _MAX_BASELINES:
+        return (within or made)[-1].setting
+    return baseline_setting(problem, trials, default)
 
 
 def baseline_setting(problem: Problem, trials: Sequence[Trial], default: Setting | None) -> Setting | None:

@@ -17,9 +17,14 @@ Specification = Mapping[str, Any]
 def specify(
     info: DeviceInfo, workload: WorkloadSpec, problem: Problem, strategy: str, plan: BurstPlan
 ) -> dict[str, Any]:
-    """The specification of a study."""
+    """The specification of a study. Its part `about` only describes: it may change between runs."""
     cap = problem.cap
     return {
+        "about": {
+            "model": info.model,
+            "origin": dict(info.origin),
+            "default_setting": dict(info.default_setting) if info.default_setting else None,
+        },
         "device": info.name,
         "source": info.source,
         "fingerprint": info.fingerprint,
@@ -44,7 +49,7 @@ def study_name(info: DeviceInfo, workload: WorkloadSpec, problem: Problem) -> st
     """The default name: device-workload-goal-cap."""
     cap = f"{problem.cap.watts:g}W" if problem.cap else "nocap"
     parts = (info.name, workload.spec, problem.goal.name, cap)
-    return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") or "x" for part in parts)
+    return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-")[:60] or "x" for part in parts)
 
 
 def differences(stored: Specification, wanted: Specification) -> list[str]:
@@ -63,7 +68,7 @@ def differences(stored: Specification, wanted: Specification) -> list[str]:
 
 def require_same(name: str, stored: Specification, wanted: Specification) -> None:
     """Raise `SpecificationChangedError` with the differences, unless the two are equal."""
-    lines = differences(stored, wanted)
+    lines = differences({**stored, "about": None}, {**wanted, "about": None})
     if lines:
         raise SpecificationChangedError(
             f"the study '{name}' was begun with another specification: " + "; ".join(lines),

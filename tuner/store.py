@@ -146,13 +146,13 @@ class MemoryStore(Store):
         return list(self._studies)
 
     def load(self, name: str) -> StoredStudy | None:
-        return self._studies.get(name)
+        return deepcopy(self._studies.get(name))
 
     def create(self, name: str, specification: Mapping[str, Any]) -> StoredStudy:
         if name in self._studies:
             raise InputError(f"a study '{name}' exists", hint="--fresh starts anew")
         self._studies[name] = StoredStudy(name, deepcopy(dict(specification)), now())
-        return self._studies[name]
+        return deepcopy(self._studies[name])
 
     def archive(self, name: str) -> str:
         study = self._get(name)
@@ -165,14 +165,16 @@ class MemoryStore(Store):
         study = self._get(name)
         if [trial.index for trial in trials] != list(range(len(study.trials), len(study.trials) + len(trials))):
             raise InputError(f"study '{name}' has {len(study.trials)} trials; the next index is {len(study.trials)}")
-        self._studies[name] = replace(study, trials=(*study.trials, *trials), strategy_state=strategy_state)
+        self._studies[name] = replace(
+            study, trials=(*study.trials, *deepcopy(list(trials))), strategy_state=strategy_state
+        )
 
     def update(self, name: str, trial: Trial) -> None:
         study = self._get(name)
-        if trial.index >= len(study.trials):
+        if not 0 <= trial.index < len(study.trials):
             raise InputError(f"study '{name}' has no trial {trial.index}")
         trials = list(study.trials)
-        trials[trial.index] = trial
+        trials[trial.index] = deepcopy(trial)
         self._studies[name] = replace(study, trials=tuple(trials))
 
     def finish(self, name: str, outcome: Mapping[str, Any]) -> None:

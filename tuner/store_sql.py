@@ -150,7 +150,9 @@ class SQLStore(Store):
                 raise InputError(f"a study '{name}' exists", hint="--fresh starts anew")
             created_at = now()
             connection.execute(
-                _studies.insert().values(name=name, specification=json.dumps(specification), created_at=created_at)
+                _studies.insert().values(
+                    name=name, specification=json.dumps(specification, allow_nan=False), created_at=created_at
+                )
             )
             return StoredStudy(name, json.loads(json.dumps(specification)), created_at)
 

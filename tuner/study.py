@@ -10,19 +10,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from devices.cost import workload_reference
-from devices.device import BurstPlan, Device, Setting, WorkloadSpec
+from devices.device import BurstPlan, Device, WorkloadSpec
 from devices.errors import DeviceError, InputError
 from devices.measurement import Measurement, Statistic, Status, as_failed, fault
-from tuner.checks import check_cap, check_numbers
+from tuner.checks import check_cap, check_name, check_numbers
 from tuner.evidence import Evidence, pool
 from tuner.goal import Cap, find_goal
-from tuner.outcome import Outcome, Stopped, is_feasible
+from tuner.outcome import Outcome, Stopped, assess
 from tuner.problem import Problem
-from tuner.recommend import Verdict, baseline_setting, best_within, is_hopeless, judge
+from tuner.recommend import best_within, comparison, is_hopeless, judge
 from tuner.space import Space
 from tuner.specification import require_same, specify, study_name
 from tuner.store import MemoryStore, Store, open_store
-from tuner.strategies import DEFAULT_STRATEGY, open_strategy
+from tuner.strategies import DEFAULT_STRATEGY, Strategy, open_strategy
 from tuner.target import AUTO_PRESET, open_target
 from tuner.trial import Role, Trial, TrialState
 
@@ -30,7 +30,6 @@ DEFAULT_BURSTS = 25
 RETRIED = frozenset({Status.THROTTLED, Status.CLOCK_NOT_APPLIED, Status.CRASHED, Status.ABORTED})
 MAX_ATTEMPTS = 2
 MAX_FAILURES_IN_A_ROW = 5
-MAX_BASELINES = 2
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Study:
         goal: `throughput` or `energy`.
         cap_w: The cap in watts, or None.
         cap_on: The statistic of power the cap holds on; None: p95, else peak, else mean, whichever the device gives.
-        strategy: One of `tuner.strategies.STRATEGIES`.
+        strategy: One of `tuner.strategies.STRATEGIES`, or a strategy.
         bursts: Budget; confirmation counts.
         seed: Of strategy and, for a board's name, of the emulated noise.
         name: Of the study; None: made of device, workload, goal and cap.
@@ -79,7 +78,7 @@ class Study:
         goal: str = "throughput",
         cap_w: float | None = None,
         cap_on: Statistic | None = None,
-        strategy: str = DEFAULT_STRATEGY,
+        strategy: Strategy | str = DEFAULT_STRATEGY,
         bursts: int = DEFAULT_BURSTS,
         seed: int = 0,
         name: str | None = None,
@@ -93,7 +92,7 @@ class Study:
         check_numbers(bursts, seed, cap_w, cap_on)
         self.workload = WorkloadSpec(workload) if isinstance(workload, str) else workload
         found_goal = find_goal(goal)
-        self._strategy = open_strategy(strategy)
+        self._strategy = open_strategy(strategy) if isinstance(strategy, str) else strategy
         with contextlib.ExitStack() as stack:
             if isinstance(device, str):
                 cap = Cap(cap_w, cap_on or "p95") if cap_w is not None else None
@@ -118,7 +117,7 @@ class Study:
             if self.problem.cap:
                 self.plan = replace(self.plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
             self.bursts = bursts
-            self.name = name or study_name(self.info, self.workload, self.problem)
+            self.name = check_name(study_name(self.info, self.workload, self.problem) if name is None else name)
             self._stop = threading.Event()
             if isinstance(store, Store):
                 self._store = store
@@ -126,7 +125,7 @@ class Study:
                 self._store = open_store(store) if store else MemoryStore()
                 stack.callback(self._store.close)
             stack.enter_context(self._store.lock(self.name))
-            specification = specify(self.info, self.workload, self.problem, strategy, self.plan)
+            specification = specify(self.info, self.workload, self.problem, self._strategy.name, self.plan)
             stored = self._store.load(self.name)
             if stored is not None and fresh:
                 self._store.archive(self.name)
@@ -257,11 +256,7 @@ class Study:
 
     def outcome(self, stopped: Stopped) -> Outcome:
         """Where the study stands."""
-        verdict = judge(self.problem, self._trials)
-        setting = self._baseline_setting(verdict)
-        known = pool(self.problem, self._trials)
-        baseline = known.get(self.problem.space.key(setting)) if setting is not None else None
-        return Outcome(self.name, self.info, self.problem, self.trials, verdict, baseline, stopped)
+        return assess(self.name, self.info, self.problem, self._trials, stopped)
 
     def _next(self) -> tuple[Trial | None, Stopped]:
         """The trial to measure next; None with the reason when the study has ended."""
@@ -270,22 +265,21 @@ class Study:
             return pending, Stopped.INTERRUPTED
         if is_hopeless(self.problem, self._trials):
             return None, Stopped.INFEASIBLE
-        search_budget = self.bursts - self._reserve()
-        if self.bursts_made < search_budget:
-            asked = self.ask()
-            if asked:
-                return asked[0], Stopped.INTERRUPTED
-        searched = sum(trial.attempts for trial in self._trials if trial.role is Role.SEARCH)
-        stopped = Stopped.CONVERGED if searched < search_budget else Stopped.BUDGET
-        verdict = judge(self.problem, self._trials)
-        if self.bursts_made < self.bursts:
-            follow_up = self._follow_up(verdict)
+        converged = False
+        for limit in (self.bursts - self._reserve(), self.bursts):  # what confirmation leaves over goes to the search
+            if self.bursts_made < limit and not converged:
+                asked = self.ask()
+                if asked:
+                    return asked[0], Stopped.INTERRUPTED
+                converged = True
+            follow_up = self._follow_up() if self.bursts_made < self.bursts else None
             if follow_up is not None:
                 self._commit([follow_up], self._state)
                 return follow_up, Stopped.INTERRUPTED
-        if stopped is Stopped.CONVERGED and verdict.best_measured is None:
-            stopped = Stopped.INFEASIBLE
-        return None, stopped
+        if not converged:
+            return None, Stopped.BUDGET
+        feasible = best_within(self.problem, pool(self.problem, self._trials).values()) is not None
+        return None, Stopped.CONVERGED if feasible else Stopped.INFEASIBLE
 
     def _reserve(self) -> int:
         """Bursts kept for confirmation, which exact measurements do not need, and for an unknown baseline."""
@@ -293,28 +287,23 @@ class Study:
         exact = valid and all((e := self.problem.goal.estimate(m)) is None or e.sem == 0 for m in valid)
         default = self.info.default_setting
         unknown = default is not None and not any(dict(t.setting) == dict(default) for t in self._trials)
-        return min((0 if exact else 2) + unknown, self.bursts // 4)
+        least = 0 if exact else min(self.bursts - 1, 1)
+        return max(min((0 if exact else 2) + unknown, self.bursts // 4), least)
 
-    def _follow_up(self, verdict: Verdict) -> Trial | None:
+    def _follow_up(self) -> Trial | None:
+        """The burst that confirms the setting to be recommended, or measures what it is compared with; else None."""
+        verdict = judge(self.problem, self._trials)
         index = len(self._trials)
         tried = [self.problem.space.key(trial.setting) for trial in self._trials]
         if verdict.unconfirmed is not None:
             known = self.problem.space.key(verdict.unconfirmed) in tried
             return Trial(index, dict(verdict.unconfirmed), role=Role.CONFIRM if known else Role.SEARCH)
-        setting = self._baseline_setting(verdict)
+        if verdict.recommended is None:
+            return None
+        setting = comparison(self.problem, self._trials, self.info.default_setting)
         if setting is None or self.problem.space.key(setting) in tried:
             return None
         return Trial(index, dict(setting), role=Role.BASELINE)
-
-    def _baseline_setting(self, verdict: Verdict) -> Setting | None:
-        """What the recommended setting is compared with; a few tries at most to find one within the cap."""
-        made = [trial for trial in self._trials if trial.role is Role.BASELINE]
-        within = [trial for trial in made if is_feasible(trial.measurement, self.problem.cap)]
-        if within or len(made) >= MAX_BASELINES:
-            return (within or made)[-1].setting
-        if verdict.recommended is None:
-            return None
-        return baseline_setting(self.problem, self._trials, self.info.default_setting)
 
     def _measure(self, trial: Trial, on_progress: ProgressSink | None) -> None:
         earlier = sum(t.attempts for t in self._trials[: trial.index] if t.setting == trial.setting)

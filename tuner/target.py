@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from devices.catalog import Board, find_board
 from devices.device import Device, WorkloadSpec, open_device, unknown_device
-from devices.emulated import EmulatedDevice
+from devices.emulated import PRESET_KNOBS, EmulatedDevice
 from devices.errors import InputError
 from devices.measurement import Measurement
 from tuner.goal import Cap, Goal
@@ -38,19 +38,20 @@ def choose_preset(
     workload: WorkloadSpec,
     goal: Goal,
     cap: Cap | None,
-    search: Sequence[str] = (),
     values: Mapping[str, Sequence[float]] | None = None,
 ) -> PresetChoice:
-    """The preset whose best setting under the cap is predicted to be the best of all, by the board's physics.
+    """The preset whose best GPU clock and batch size under the cap are predicted to be the best of all, by the board's
+    physics. Knobs that are searched besides are left at what the preset pins.
 
     Raises:
         InputError: a knob, value or workload the board does not have.
     """
     best: tuple[bool, float, str, Measurement] | None = None
+    values = {name: listed for name, listed in (values or {}).items() if name not in PRESET_KNOBS}
     refusal: InputError | None = None
     for preset in board.presets:
         try:
-            device = EmulatedDevice(board, preset=preset.name, search=search, values=values)
+            device = EmulatedDevice(board, preset=preset.name, values=values)
         except InputError as error:  # a preset that caps the GPU clock lacks its upper steps
             refusal = error
             continue
@@ -67,7 +68,9 @@ def choose_preset(
     if best is None and refusal is not None:
         raise refusal
     if best is None:
-        raise InputError(f"no batch size fits into the memory of {board.name}", hint="--values batch_size=1,2,4")
+        raise InputError(
+            f"no batch size fits into the memory of {board.name}", hint="a smaller model or picture: --workload-arg"
+        )
     feasible, _, name, predicted = best
     return PresetChoice(name, predicted, feasible, _explain(board, name, cap, feasible, predicted))
 
@@ -106,7 +109,9 @@ def open_target(
         raise unknown_device(name)
     notes: tuple[str, ...] = ()
     if preset == AUTO_PRESET:
-        choice = choose_preset(board, workload, goal, cap, search, values)
+        choice = choose_preset(board, workload, goal, cap, values)
         preset, notes = choice.name, (choice.reason,)
+        if search:
+            notes = (*notes, f"searched besides, from there: {', '.join(search)}")
     device = open_device(name, preset=preset, search=search, values=values, seed=seed, reference_batch=reference_batch)
     return device, notes

@@ -11,8 +11,9 @@ from devices.measurement import Measurement, Status
 from tests.tuner.toys import ToyDevice, failed
 from tuner import Study
 from tuner.outcome import Stopped
+from tuner.problem import Problem
 from tuner.store import MemoryStore
-from tuner.strategies import Suggestion
+from tuner.strategies import Strategy, Suggestion
 from tuner.strategies.sobol import SobolStrategy
 from tuner.study import Progress
 from tuner.testing import toy_measurement
@@ -149,6 +150,24 @@ class TestBaseline:
         assert outcome.baseline is not None
         assert outcome.baseline.setting == {"gpu_freq_mhz": 500, "batch_size": 4}
         assert outcome.baseline.within(outcome.problem.cap)
+
+    def test_a_missing_standard_error_is_not_exactness(self) -> None:
+        def silent(setting: Setting, plan: BurstPlan) -> Measurement:
+            return replace(toy_measurement(setting), throughput_sem=None, power_mean_sem_w=None)
+
+        outcome = Study(ToyDevice(script=silent, clocks=2, batches=2), "toy", cap_w=9.0, strategy="grid").run()
+        assert outcome.verdict.recommended is not None
+        assert len(outcome.verdict.recommended.measurements) == 2
+
+    def test_a_strategy_of_ones_own(self) -> None:
+        class First(Strategy):
+            name = "first"
+
+            def suggest(self, problem: Problem, trials: Any, n: int = 1, state: str | None = None) -> Suggestion:
+                return Suggestion(problem.space.settings[len(trials) : len(trials) + 1])
+
+        outcome = Study(ToyDevice(clocks=2, batches=2), "toy", strategy=First()).run()
+        assert len(outcome.trials) == 4
 
     def test_only_the_clock_is_lowered(self) -> None:
         default = {"gpu_freq_mhz": 600, "batch_size": 16}
@@ -317,7 +336,10 @@ class TestAskTell:
 
     def test_a_measurement_that_cannot_be_is_a_crashed_burst(self) -> None:
         study = Study(ToyDevice(), "toy", strategy="grid")
-        for wrong in ({"throughput": float("nan")}, {"throughput": 0.0}, {"power_mean_w": 0.0}, {"throughput": None}):
+        figures = ("cost_s", "throughput", "throughput_sem", "energy_j", "power_mean_w")
+        wrong_ones: list[dict[str, Any]] = [{name: float("nan")} for name in figures]
+        wrong_ones += [{"energy_j": -1.0}, {"throughput": 0.0}, {"power_mean_w": 0.0}, {"throughput": None}]
+        for wrong in wrong_ones:
             (trial,) = study.ask()
             for _ in range(2):
                 told = study.tell(trial, replace(toy_measurement(trial.setting), **wrong))

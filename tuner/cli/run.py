@@ -11,8 +11,11 @@ from tuner.cli.options import KeyValue, KnobValues, Power, json_option, print_js
 from tuner.interrupt import Interrupts
 
 NOTHING_YET: dict[str, Any] = {
-    **dict.fromkeys(("study", "device", "source", "goal", "throughput_unit", "cap", "best_measured", "recommended")),
+    **dict.fromkeys(("study", "device", "source", "goal", "throughput_unit", "cap", "held_fixed", "best_measured")),
+    **dict.fromkeys(("recommended", "baseline", "baseline_note", "default_setting")),
     "trials": [],
+    "search_time_s": 0.0,
+    "search_energy_j": 0.0,
     "stopped": "interrupted",
     "frozen": None,
 }

@@ -56,16 +56,19 @@ class _LogProcess:
 
     def __init__(self, x: Array, estimates: Sequence[Estimate]) -> None:
         log_value = tuple(math.log(estimate.value) for estimate in estimates)
-        self._mean = sum(log_value) / len(log_value)
+        relative_sem = tuple(max(e.sem / e.value, _MIN_RELATIVE_SEM) for e in estimates)
+        self._x, self._value, self._sem = x, np.array(log_value), np.array(relative_sem)
         self._model = None
-        if len(estimates) > 1 and x.shape[1] > 0:
-            relative_sem = tuple(max(e.sem / e.value, _MIN_RELATIVE_SEM) for e in estimates)
+        if len({tuple(row) for row in x.tolist()}) > 1:
             self._model = _fit_gp(tuple(map(tuple, x.tolist())), log_value, relative_sem)
 
     def posterior(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the logarithm at `x`, shape (n, d); both of shape (n,)."""
-        if self._model is None:
-            return np.full(len(x), self._mean), np.full(len(x), _VAGUE_SD)
+        if self._model is None:  # one place is known, and nothing of how things change from there
+            known = (x == self._x[0]).all(axis=1)
+            weight = 1 / self._sem**2
+            mean, sem = float((weight * self._value).sum() / weight.sum()), float(weight.sum() ** -0.5)
+            return np.full(len(x), mean), np.where(known, sem, _VAGUE_SD)
         import torch
 
         with torch.no_grad(), warnings.catch_warnings(), single_threaded():
@@ -83,7 +86,7 @@ def power_readings(problem: Problem, trials: Sequence[Trial]) -> list[tuple[Sett
     for trial in trials:
         if trial.status is Status.OVER_CAP and trial.measurement is not None:
             bound = trial.measurement.power(problem.cap.statistic)
-            if bound is not None:
+            if bound is not None and bound.value > problem.cap.watts:  # below another cap a lower bound says nothing
                 readings.append((trial.setting, bound))
     return readings
 

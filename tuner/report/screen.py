@@ -15,9 +15,11 @@ from rich.text import Text
 from tuner.outcome import trial_json
 from tuner.report.streams import silence
 from tuner.report.tables import result_table, studies_table, trial_status, trials_table
-from tuner.report.text import cap_text, figure, joules, seconds, setting_text, source_text
+from tuner.report.text import cap_text, count, figure, joules, seconds, setting_text, source_text
 from tuner.study import Progress as StudyProgress
 from tuner.study import ProgressSink, Study
+
+_UNBROKEN = 1000  # columns away from a terminal: whoever reads that wants whole lines
 
 
 class PlainConsole(Console):
@@ -33,7 +35,12 @@ def console(*, stderr: bool = False) -> Console:
     file = sys.stderr if stderr else sys.stdout
     terminal = file.isatty()
     return PlainConsole(
-        file=file, highlight=False, markup=False, emoji=False, soft_wrap=not terminal, width=None if terminal else 120
+        file=file,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=not terminal,
+        width=None if terminal else _UNBROKEN,
     )
 
 
@@ -128,18 +135,18 @@ class Screen:
             words = "nothing is certain to hold the cap"
         spent = f"{seconds(document['search_time_s'])} and {joules(document['search_energy_j'])} on the device"
         self._print()
-        self._print(f"{len(document['trials'])} bursts, {spent}: {words}")
+        self._print(f"{count(len(document['trials']), 'burst')}, {spent}: {words}")
         if document["recommended"] is not None:
             self._print()
             self._print(result_table(document))
             self._print()
-            for line in about_default(document):
-                self._print(line)
+            if document["baseline_note"]:
+                self._print(f"default: {setting_text(document['default_setting'])}; {document['baseline_note']}")
             if document["cap"]:
                 self._print(
                     f"P(power <= {document['cap']['watts']:g} W) = "
                     f"{document['recommended']['feasible_probability']:.3f} by the model, "
-                    f"measured in {document['recommended']['bursts']} bursts"
+                    f"measured in {count(document['recommended']['bursts'], 'burst')}"
                 )
         else:
             self._print_why_not(document)
@@ -153,25 +160,13 @@ class Screen:
             self._print(line)
 
 
-def about_default(document: Mapping[str, Any]) -> list[str]:
-    """What the row "default" is, where that has to be said."""
-    baseline, default = document["baseline"], document.get("default_setting")
-    if default is None:
-        return []
-    if baseline is None:
-        return [f"default: {setting_text(default)}; its batch size is not likely to hold the cap at any clock"]
-    if baseline["slowed"]:
-        return [f"default: {setting_text(default)} is above the cap, so its clock was lowered as people do"]
-    return []
-
-
 def why_not(document: Mapping[str, Any]) -> list[str]:
     """Why nothing is recommended: the lowest power seen, and what to try."""
     cap, best = document["cap"], document["best_measured"]
     if document["stopped"] in (None, "interrupted"):
         return []
-    if best is not None and cap is None:
-        return ["no setting could be confirmed with one burst; try more --bursts"]
+    if best is not None and (cap is None or best["bursts"] < 2):
+        return [f"the best setting measured, {setting_text(best['setting'])}, was not confirmed; try more --bursts"]
     key = f"power_{cap['statistic']}_w" if cap else "power_mean_w"
     if best is not None:
         return [

@@ -37,6 +37,11 @@ def change(value: float | None, than: float | None) -> str:
     return f"{(value / than - 1) * 100:+.1f} %"
 
 
+def count(number: int, what: str) -> str:
+    """`1 burst`, `2 bursts`."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
 def seconds(duration_s: float) -> str:
     """`45 s`, `4.5 min`, `1.2 h`."""
     if duration_s < 120:

@@ -36,8 +36,9 @@ class Strategy(ABC):
 
     `state` is None at first and then what the latest suggestion returned; a strategy that needs none always returns
     None. Trials come in the order of their index; pending ones (`Trial.pending`) are being measured and must not be
-    proposed again. Every setting suggested lies in `problem.open_space(trials)`: a batch size that ran out of memory
-    bounds all later ones. May take seconds; never blocks on anything else. Holds nothing that must be closed.
+    proposed again, nor are settings that were measured. Every setting suggested lies in `problem.open_space(trials)`: a
+    batch size that ran out of memory bounds all later ones. May take seconds; never blocks on anything else. Holds
+    nothing that must be closed.
     """
 
     name: ClassVar[str]

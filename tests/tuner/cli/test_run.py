@@ -124,12 +124,34 @@ class TestEmulated:
         assert {t["setting"]["gpu_freq_mhz"] for t in result.json["trials"]} <= {510, 624.75}
 
     def test_a_default_that_cannot_hold_the_cap_is_said_and_not_replaced(self, tune: Tune) -> None:
-        result = tune(
-            "run", "--device", "jetson-orin", "--cap", "7W", "--search", "emc_freq_mhz", "--bursts", 16, "--json"
-        )
-        assert result.json["baseline"] is None
-        assert result.json["default_setting"] == {"gpu_freq_mhz": 624.75, "batch_size": 32, "emc_freq_mhz": 2133}
-        assert "not likely to hold the cap at any clock" in tune("show", result.json["study"]).out
+        options = ("--preset", "2C-730", "--search", "emc_freq_mhz", "--bursts", 16)
+        document = tune("run", "--device", "jetson-orin", "--cap", "7W", *options, "--json").json
+        assert document["default_setting"] == {"gpu_freq_mhz": 624.75, "batch_size": 32, "emc_freq_mhz": 2133}
+        assert document["baseline"] is None
+        assert "not likely to hold the cap" in tune("show", document["study"]).out
+
+    def test_the_default_keeps_everything_but_its_clock(self, tune: Tune) -> None:
+        options = ("--search", "emc_freq_mhz,cpu_freq_mhz", "--json")
+        document = tune("run", "--device", "jetson-orin", "--cap", "7W", *options).json
+        default, baseline = document["default_setting"], document["baseline"]
+        assert baseline["slowed"] is True
+        assert baseline["setting"]["gpu_freq_mhz"] < default["gpu_freq_mhz"]
+        same = ("batch_size", "emc_freq_mhz", "cpu_freq_mhz")
+        assert [baseline["setting"][name] for name in same] == [default[name] for name in same]
+        assert "was lowered" in tune("show", document["study"]).out
+
+    def test_a_noisy_space_of_one_setting(self, tune: Tune) -> None:
+        only = ("--values", "batch_size=16", "--values", "gpu_freq_mhz=408")
+        document = tune("run", "--device", "jetson-orin", "--cap", "12W", *only, "--json").json
+        assert document["recommended"]["bursts"] == 2
+        assert len(document["trials"]) == 2
+
+    def test_a_user_workload(self, tune: Tune) -> None:
+        Path("mine.py").write_text("from devices.agent.workloads.digits_cnn import digits_cnn as make\n")
+        document = tune(
+            "run", "--device", "jetson-orin", "--cap", "7W", "--workload", "mine.py:make", "--bursts", 8, "--json"
+        ).json
+        assert document["trials"][0]["throughput"] > 0
 
     def test_a_record_of_an_emulation_never_replays_as_a_measurement(self, tune: Tune) -> None:
         tune("run", "--device", "jetson-orin", "--cap", "7W", "--record", "record.csv", "--bursts", 6)
@@ -264,6 +286,28 @@ class TestStudies:
             study.ask()
         assert tune("list", "--json").json[0]["stopped"] is None
         assert tune("show", "more", "--json").json["stopped"] is None
+
+    def test_an_export_of_a_noisy_replay_is_no_measurement(self, tune: Tune, profile: Path) -> None:
+        profile.write_text("# origin: a bench\n# licence: CC0\n" + profile.read_text())
+        noise = ("--noise-throughput", 0.05, "--study", "noisy", "--record", "record.csv")
+        tune("run", "--replay", profile, "--cap", "140W", *noise)
+        Path("export.csv").write_text(tune("export", "noisy", "--format", "csv").out)
+        exported, recorded = read_profile("export.csv"), read_profile("record.csv")
+        assert exported.rows == recorded.rows
+        same = ("provenance", "licence", "origin", "default_setting", "device", "extra")
+        assert [getattr(exported.metadata, k) for k in same] == [getattr(recorded.metadata, k) for k in same]
+
+    def test_the_whole_budget_is_spent_and_a_larger_one_goes_on(self, tune: Tune, profile: Path) -> None:
+        for bursts in (4, 9):
+            options = ("--strategy", "sobol", "--study", "more", "--bursts", bursts, "--json")
+            document = tune("run", "--replay", profile, "--cap", "130W", *options).json
+            assert len(document["trials"]) == bursts
+            assert document["stopped"] == "budget"
+
+    def test_names_stay_whole_away_from_a_terminal(self, tune: Tune, profile: Path) -> None:
+        name = "a-rather-long-name-" * 8
+        tune("run", "--replay", profile, "--study", name, "--bursts", 4)
+        assert name in tune("list").out
 
     def test_a_narrow_terminal_cuts_nothing(self, tune: Tune, profile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         document = tune("run", "--replay", profile, "--cap", "130W", "--json").json

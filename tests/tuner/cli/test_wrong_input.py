@@ -57,6 +57,9 @@ def test_caps(tune: Tune, cap: str) -> None:
         (("--device", "jetson-orin", "--record", "missing/r.csv"), ("missing",)),
         (("--device", "jetson-orin", "--nonsense"), ("--nonsense",)),
         (("--replay", "none.csv"), ("none.csv",)),
+        (("--device", "jetson-orin", "--study", ""), ("no name", "--study")),
+        (("--device", "jetson-orin", "--study", "a\nb"), ("no name",)),
+        (("--device", "jetson-orin", "--study", "x" * 300), ("no name",)),
         (("--replay", "none.csv", "--preset", "15W"), ("--preset", "device")),
         (("--replay", "none.csv", "--search", "cpu_cores"), ("--search", "device")),
         (("--device", "jetson-orin", "--out", "same", "--record", "same"), ("--out", "--record", "same file")),
@@ -100,6 +103,18 @@ def test_a_cap_on_a_profile_without_power(tune: Tune) -> None:
     assert_refused(tune("run", "--replay", "nopower.csv", "--cap", "6W"), "no cap can be held", "--cap")
     assert_refused(tune("run", "--replay", "nopower.csv", "--goal", "energy"), "energy")
     assert tune("run", "--replay", "nopower.csv").code == 0
+    Path("p95.csv").write_text("gpu_freq_mhz,throughput,power_p95_w,status\n306,10,5,ok\n408,12,6,ok\n")
+    assert_refused(tune("run", "--replay", "p95.csv", "--goal", "energy", "--cap", "6W"), "energy", "mean")
+    assert tune("run", "--replay", "p95.csv", "--cap", "5.5W").code == 0
+
+
+def test_a_lower_bound_below_another_cap_says_nothing(tune: Tune) -> None:
+    rows = "300,10,7.9,over_cap\n400,12,8.2,over_cap\n500,15,12,ok\n600,18,14,ok\n"
+    Path("over.csv").write_text("gpu_freq_mhz,throughput,power_mean_w,status\n" + rows)
+    tried = tune("run", "--replay", "over.csv", "--cap", "10W", "--strategy", "grid", "--json", "--study", "a").json
+    assert [trial["feasible"] for trial in tried["trials"]] == [None, None, False, False]
+    free = tune("run", "--replay", "over.csv", "--strategy", "grid", "--json", "--study", "b").json
+    assert [trial["feasible"] for trial in free["trials"]] == [None, None, True, True]
 
 
 def test_a_changed_specification(tune: Tune, profile: Path) -> None:
