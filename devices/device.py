@@ -111,7 +111,7 @@ class DeviceInfo:
     """What a device says of itself.
 
     Attributes:
-        name: As the user named it; replay: the profile's device.
+        name: The board's own name, whichever alias was typed; replay: the profile's device.
         model: The board it is or stands for, in words, or None.
         source: Where its measurements come from.
         knobs: The knobs that can be searched, in order.
