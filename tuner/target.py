@@ -72,18 +72,20 @@ def choose_preset(
             f"no batch size fits into the memory of {board.name}", hint="a smaller model or picture: --workload-arg"
         )
     feasible, _, name, predicted = best
-    return PresetChoice(name, predicted, feasible, _explain(board, name, cap, feasible, predicted))
+    return PresetChoice(name, predicted, feasible, _explain(board, name, goal, cap, feasible, predicted))
 
 
-def _explain(board: Board, name: str, cap: Cap | None, feasible: bool, predicted: Measurement) -> str:
+def _explain(board: Board, name: str, goal: Goal, cap: Cap | None, feasible: bool, predicted: Measurement) -> str:
     preset = board.preset(name)
     if preset is None or cap is None:
-        return f"preset {name}: predicted to be the best of {len(board.presets)}"
+        return f"preset {name}: predicted to give the best {goal.title} of {len(board.presets)}"
     power = predicted.power(cap.statistic)
     watts = f"{power.value:.2f} W" if power else "unknown power"
     pins = f"{preset.cpu_cores} CPU cores at {preset.cpu_freq_mhz:g} MHz, EMC at {preset.emc_freq_mhz:g} MHz"
     if feasible:
-        return f"preset {name} ({pins}): predicted to train fastest under {cap.watts:g} W, at {watts} {cap.statistic}"
+        return (
+            f"preset {name} ({pins}): predicted best in {goal.title} under {cap.watts:g} W, at {watts} {cap.statistic}"
+        )
     return f"preset {name} ({pins}): no preset is predicted to hold {cap.watts:g} W; this one comes lowest, at {watts}"
 
 

@@ -130,6 +130,8 @@ class StrategyContract:
             assert trial.setting[BATCH_KNOB] < smallest
             if trial.status is Status.OOM:
                 smallest = trial.setting[BATCH_KNOB]
+        if smallest == math.inf:
+            pytest.skip("the strategy never asked for more than fits")
 
     def test_converges_when_nothing_is_left(self, strategy: Strategy) -> None:
         problem = toy_problem(clocks=2, batches=2, cap_w=None)
@@ -166,7 +168,9 @@ class StrategyContract:
 
         trials, _ = drive(strategy, toy_problem(), measure, 12)
         statuses = [trial.status for trial in trials]
-        assert Status.CRASHED not in statuses or Status.OK in statuses[statuses.index(Status.CRASHED) :]
+        if Status.CRASHED not in statuses:
+            pytest.skip("the strategy never met a setting that crashes")
+        assert Status.OK in statuses[statuses.index(Status.CRASHED) :]
 
     def test_no_more_than_asked_for(self, strategy: Strategy) -> None:
         problem = toy_problem()

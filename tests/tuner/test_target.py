@@ -27,6 +27,13 @@ def test_seven_watts_need_slow_cpus_and_the_user_is_told() -> None:
     assert fast.emc_freq_mhz == 2133
 
 
+def test_the_reason_names_the_goal() -> None:
+    board = find_board("jetson-orin")
+    assert board is not None
+    assert "best in energy per sample" in choose_preset(board, RESNET, GOALS["energy"], Cap(9.0, "p95")).reason
+    assert "best in throughput" in choose_preset(board, RESNET, GOALS["throughput"], Cap(9.0, "p95")).reason
+
+
 def test_a_cap_no_preset_holds_takes_the_lowest_and_says_so() -> None:
     board = find_board("jetson-orin")
     assert board is not None
