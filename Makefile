@@ -1,4 +1,4 @@
-# make demo    set up, then tune an emulated Jetson under 7 W
+# make demo    set up, tune an emulated Jetson under 7 W, then tune and train on this CPU
 # make test    set up, then run the tests
 # make setup   the set-up alone; make check: ruff and mypy; make bench: speed
 
@@ -24,6 +24,10 @@ demo: setup
 	rm -rf build/demo
 	mkdir -p build/demo
 	cd build/demo && ../../$(BIN)/tune run --device jetson-orin --cap 7W --fresh --store studies.db
+	@echo
+	cd build/demo && ../../$(BIN)/tune run --device cpu --workload digits-cnn --bursts 8 --fresh --store studies.db --out digits.json
+	@echo
+	cd build/demo && ../../$(BIN)/tune train digits.json --out digits
 
 test: setup
 	$(BIN)/python -m pytest

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from devices.device import WorkloadSpec
 from devices.errors import InputError
+from devices.training import WorkloadInfo
 
 if TYPE_CHECKING:
     import torch
@@ -113,8 +114,8 @@ def _uncountable(spec: str, what: str, error: Exception) -> InputError:
     )
 
 
-def workload_reference(workload: WorkloadSpec) -> dict[str, Any]:
-    """What a workload was made for: `{batch, learning_rate, optimizer}`.
+def workload_info(workload: WorkloadSpec) -> WorkloadInfo:
+    """What a workload was made for. Its data are not looked at.
 
     Raises:
         InputError: a workload that cannot be loaded, or whose optimizer cannot be made.
@@ -126,11 +127,7 @@ def workload_reference(workload: WorkloadSpec) -> dict[str, Any]:
         optimizer = loaded.optimizer([torch.nn.Parameter(torch.zeros(1))], loaded.reference_lr)
     except Exception as error:  # whatever the workload's own code raises
         raise _uncountable(workload.spec, "cannot make its optimizer", error) from error
-    return {
-        "batch": int(loaded.reference_batch),
-        "learning_rate": float(loaded.reference_lr),
-        "optimizer": type(optimizer).__name__,
-    }
+    return WorkloadInfo(int(loaded.reference_batch), float(loaded.reference_lr), type(optimizer).__name__)
 
 
 def count_workload(workload: Any) -> StepCost:

@@ -6,12 +6,13 @@ import difflib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from devices.errors import InputError
+from devices.errors import InputError, UnsupportedError
 from devices.measurement import STATISTICS, Measurement, Source, Statistic
+from devices.training import TrainingPlan, TrainingResult, WorkloadInfo
 
 Setting = Mapping[str, float]
 """One value for each knob, by the knob's name. Whole numbers are `int`."""
@@ -105,6 +106,16 @@ class BurstPlan:
     accumulation: int = 1
     replicate: int = 0
 
+    @classmethod
+    def for_device(cls, info: DeviceInfo) -> BurstPlan:
+        """The usual lengths: without a meter, whose lag they are for, a few seconds are enough; and on a machine that
+        does other things too, bursts differ by more than a longer window could tell."""
+        return cls() if info.statistics else cls(min_s=1.0, max_s=5.0, tolerance=0.05)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of JSON values."""
+        return asdict(self)
+
 
 @dataclass(frozen=True)
 class DeviceInfo:
@@ -190,8 +201,37 @@ class Device(ABC):
             DeviceLostError: the device stopped answering.
         """
 
+    def inspect(self, workload: WorkloadSpec) -> WorkloadInfo | None:
+        """Load a workload where it would train, and say what was found; None on a device that trains nothing.
+
+        Raises:
+            InputError: a workload that cannot be loaded, or whose first training step fails.
+            DeviceError: the device cannot train at all (no torch, a trainer that does not start).
+        """
+        return None
+
+    def train(self, workload: WorkloadSpec, plan: TrainingPlan, on_event: EventSink | None = None) -> TrainingResult:
+        """Train to the end of the plan, or until `abort`. Blocks. Every complete checkpoint can be resumed from.
+
+        Events: `{"phase": "train", "step", "steps", "epoch", "loss", "learning_rate", "throughput", "elapsed_s"}`, at
+        most twice a second; `{"phase": "checkpoint", "path"}`; `{"phase": "test"}`; `{"phase": "note", "text"}`, a
+        sentence for the user.
+
+        Raises:
+            UnsupportedError: this device trains nothing.
+            InputError: a workload that cannot be loaded, a plan that does not fit its data, a checkpoint of another
+                training, a folder that another training holds.
+            DeviceError: the training failed (out of memory, a loss that is no number, an error of the workload).
+                Checkpoints written before are whole.
+            DeviceLostError: the device stopped answering.
+        """
+        raise UnsupportedError(f"{self.describe().name} cannot train: its figures are {self.describe().source}")
+
     def abort(self) -> None:  # noqa: B027
-        """End a running burst soon; without one, do nothing. May be called from any thread, any number of times."""
+        """End a running burst soon, or a training after its optimizer step, with a checkpoint; called again, at once.
+
+        Without either, do nothing. May be called from any thread or a signal handler, any number of times.
+        """
 
     def restore(self) -> None:  # noqa: B027
         """Put back every knob to the value found before the first write. May be called again; a device without state
@@ -213,11 +253,15 @@ class Device(ABC):
         self.close()
 
 
+LOCAL_DEVICES = ("cpu",)
+"""Devices that every machine is, by the names its agent knows."""
+
+
 def unknown_device(name: str) -> InputError:
     """The error for a device nobody knows, with the nearest names."""
     from devices.catalog import load_catalog
 
-    names = [known for board in load_catalog() for known in (board.name, *board.aliases)]
+    names = [*LOCAL_DEVICES, *(known for board in load_catalog() for known in (board.name, *board.aliases))]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     nearest = f"; the nearest names are {', '.join(close)}" if close else ""
     return InputError(f"unknown device '{name}'{nearest}", hint="tune devices lists all")
@@ -225,32 +269,44 @@ def unknown_device(name: str) -> InputError:
 
 def open_device(
     name: str,
+    workload: WorkloadSpec,
     *,
-    preset: str,
+    preset: str | None = None,
     search: Sequence[str] = (),
     values: Mapping[str, Sequence[float]] | None = None,
     seed: int = 0,
-    reference_batch: int | None = None,
+    python: str | None = None,
 ) -> Device:
-    """The device of that name: the emulation of a board of the catalog.
+    """The device of that name, with the default batch size of a workload: this machine, or the emulation of a board.
 
     Args:
-        name: A board's name or alias.
-        preset: What a power mode pins; one of the board's presets.
-        search: Knobs to search besides the GPU clock and the batch size.
+        name: `cpu`, or a board's name or alias.
+        workload: What it will train.
+        preset: What a power mode of the board pins; one of the board's presets.
+        search: Knobs to search besides those the device always searches.
         values: Lists of values that replace a knob's own.
         seed: Seed of the emulated noise.
-        reference_batch: Batch size of the default setting; without it the board's own.
+        python: Path of the Python that trains, where something is trained; None: this one.
 
     Raises:
-        InputError: unknown device (the nearest names are given), preset, knob or value.
+        InputError: unknown device (the nearest names are given), preset, knob or value; a workload that cannot be
+            loaded.
+        DeviceError: this machine cannot train.
     """
+    if name in LOCAL_DEVICES:
+        from devices.remote import AgentDevice
+
+        if preset is not None:
+            raise InputError(f"{name} has no preset '{preset}'", hint="leave --preset out")
+        return AgentDevice(name, workload=workload, search=search, values=values, python=python)
     from devices.catalog import find_board
+    from devices.cost import workload_info
     from devices.emulated import EmulatedDevice
 
     board = find_board(name)
     if board is None:
         raise unknown_device(name)
+    batch = workload_info(workload).batch
     return EmulatedDevice(
-        board, preset=preset, search=search, values=values, seed=seed, reference_batch=reference_batch
+        board, preset=preset or board.presets[0].name, search=search, values=values, seed=seed, reference_batch=batch
     )

@@ -15,16 +15,17 @@ from dataclasses import replace
 import numpy as np
 
 from devices.catalog import Board, Preset
-from devices.cost import StepCost, count_step
+from devices.cost import StepCost, count_step, workload_info
 from devices.device import BATCH_KNOB, BurstPlan, Device, DeviceInfo, EventSink, Knob, Setting, WorkloadSpec, knob_value
 from devices.emulated_burst import expected_measurement, simulate_burst
 from devices.errors import InputError
+from devices.knobs import DEFAULT_BATCHES, check_batches, check_setting, check_steps
 from devices.measurement import Measurement, Status
 from devices.physics import Clocks, Load, memory_mib, operate, rails
+from devices.training import WorkloadInfo
 
 GPU_KNOB = "gpu_freq_mhz"
 PRESET_KNOBS = ("cpu_cores", "cpu_freq_mhz", "emc_freq_mhz")
-DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class EmulatedDevice(Device):
@@ -57,23 +58,12 @@ class EmulatedDevice(Device):
         self._seed = seed
         batch = board.default_batch if reference_batch is None else reference_batch
         self._knobs = {knob.name: knob for knob in _make_knobs(board, self._preset, search, values or {}, batch)}
+        self._info = self._make_info()
         self._trainer_started = False
         self._aborted = threading.Event()
 
     def describe(self) -> DeviceInfo:
-        pinned = {name: self._preset.pinned(name) for name in PRESET_KNOBS if name not in self._knobs}
-        notes = self._board.notes if self._preset.note is None else (*self._board.notes, self._preset.note)
-        return DeviceInfo(
-            name=self._board.name,
-            model=self._board.model,
-            source="emulated",
-            knobs=tuple(self._knobs.values()),
-            statistics=("p95", "peak", "mean"),
-            meter=self._board.meter.rail,
-            held_fixed={"preset": self._preset.name, **pinned, **self._board.held_fixed},
-            default_setting={name: knob.default for name, knob in self._knobs.items() if knob.default is not None},
-            notes=notes,
-        )
+        return replace(self._info, default_setting=dict(self._info.default_setting or {}))
 
     def predict(self, setting: Setting, workload: WorkloadSpec, accumulation: int = 1) -> Measurement:
         """What a burst at `setting` finds on average: status `ok` or `oom`, without noise, standard errors 0.
@@ -120,22 +110,30 @@ class EmulatedDevice(Device):
             burst = Measurement(Status.ABORTED, "emulated", reason="aborted on request")
         return replace(burst, cost_s=burst.cost_s + before_s, cost_j=burst.cost_j + before_s * waiting_w)
 
+    def inspect(self, workload: WorkloadSpec) -> WorkloadInfo | None:
+        return workload_info(workload)
+
     def abort(self) -> None:
         self._aborted.set()  # seen when the burst's events have been told; without a burst the next one clears it
 
+    def _make_info(self) -> DeviceInfo:
+        pinned = {name: self._preset.pinned(name) for name in PRESET_KNOBS if name not in self._knobs}
+        notes = self._board.notes if self._preset.note is None else (*self._board.notes, self._preset.note)
+        return DeviceInfo(
+            name=self._board.name,
+            model=self._board.model,
+            source="emulated",
+            knobs=tuple(self._knobs.values()),
+            statistics=("p95", "peak", "mean"),
+            meter=self._board.meter.rail,
+            held_fixed={"preset": self._preset.name, **pinned, **self._board.held_fixed},
+            default_setting={name: knob.default for name, knob in self._knobs.items() if knob.default is not None},
+            notes=notes,
+        )
+
     def _resolve(self, setting: Setting) -> tuple[Clocks, int]:
         """Clocks and batch size of a setting that names every knob of this device, and no other."""
-        for name in setting:
-            if name not in self._knobs:
-                raise InputError(f"{self._board.name} has no knob '{name}'", hint=f"knobs: {', '.join(self._knobs)}")
-        for name, knob in self._knobs.items():
-            if name not in setting:
-                raise InputError(f"the setting names no {name}", hint=f"values: {_listed(knob.values)}")
-            if setting[name] not in knob.values and setting[name] != knob.default:
-                raise InputError(
-                    f"{name} = {setting[name]:g} is none of this device's values",
-                    hint=f"nearest: {_listed(_nearest(knob.values, setting[name]))}",
-                )
+        check_setting(self._info, setting)
         pinned = {name: setting.get(name, self._preset.pinned(name)) for name in PRESET_KNOBS}
         clocks = Clocks(
             gpu_freq_mhz=setting[GPU_KNOB],
@@ -193,33 +191,8 @@ def _make_knobs(
     steps = {GPU_KNOB: gpu_steps} | {name: board.steps(name) for name in PRESET_KNOBS}
     for name in names:
         if name == BATCH_KNOB:
-            chosen, default = _batches(values.get(name, DEFAULT_BATCHES)), float(batch_size)
+            chosen, default = check_batches(values.get(name, DEFAULT_BATCHES)), float(batch_size)
         else:
-            chosen = _checked_steps(name, values.get(name, steps[name]), steps[name])
+            chosen = check_steps(name, values.get(name, steps[name]), steps[name])
             default = gpu_steps[-1] if name == GPU_KNOB else preset.pinned(name)
         yield Knob(name, tuple(knob_value(v) for v in sorted(set(chosen))), knob_value(default))
-
-
-def _batches(wanted: Sequence[float]) -> Sequence[float]:
-    for value in wanted:
-        if not float(value).is_integer() or value < 1:
-            raise InputError(f"a batch size is a whole number >= 1, not {value:g}", hint="--values batch_size=8,16,32")
-    return wanted
-
-
-def _checked_steps(name: str, wanted: Sequence[float], steps: Sequence[float]) -> Sequence[float]:
-    for value in wanted:
-        if value not in steps:
-            raise InputError(
-                f"{name} has no step {value:g}", hint=f"nearest: {_listed(_nearest(steps, value))}", knob=name
-            )
-    return wanted
-
-
-def _nearest(steps: Sequence[float], value: float) -> Sequence[float]:
-    """The two steps nearest to `value`, ascending."""
-    return sorted(sorted(steps, key=lambda step: abs(step - value))[:2])
-
-
-def _listed(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)

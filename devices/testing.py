@@ -18,13 +18,15 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devices.device import BurstPlan, Device, DeviceInfo, Setting, WorkloadSpec
-from devices.errors import InputError
+from devices.device import BATCH_KNOB, BurstPlan, Device, DeviceInfo, Setting, WorkloadSpec
+from devices.errors import InputError, UnsupportedError
 from devices.measurement import STATISTICS, Measurement, Status, seconds_per_unit
+from devices.training import TrainingPlan
 
 _FEW_SETTINGS = 12
 
@@ -247,6 +249,41 @@ class DeviceContract:
         found = device.measure(setting, workload, plan, lambda event: device.abort())
         assert found.status in (Status.OK, Status.ABORTED)
         assert device.measure(setting, workload, plan).status is Status.OK
+
+    def test_what_it_finds_of_a_workload(self, device: Device, workload: WorkloadSpec) -> None:
+        found = device.inspect(workload)
+        if found is None:
+            pytest.skip("the device loads no workload")
+        assert found.batch >= 1
+        assert 0 < found.learning_rate < math.inf
+        assert found.optimizer
+        assert device.inspect(workload) == found
+        with pytest.raises(InputError):
+            device.inspect(WorkloadSpec("no-such-workload"))
+        assert device.inspect(workload) == found
+
+    def test_it_trains_to_the_end_or_says_that_it_cannot(
+        self, device: Device, setting: Setting, workload: WorkloadSpec, tmp_path: Path
+    ) -> None:
+        plan = TrainingPlan(setting, 4, 0.01, 0.01, 0, 3, 0, str(tmp_path / "checkpoints"), str(tmp_path / "out"))
+        if type(device).train is Device.train:
+            with pytest.raises(UnsupportedError):
+                device.train(workload, plan)
+            assert not list(tmp_path.iterdir())
+            return
+        events: list[Mapping[str, Any]] = []
+        small = replace(plan, setting={**setting, BATCH_KNOB: 2})
+        result = device.train(workload, small, events.append)
+        assert (result.finished, result.steps, result.resumed) == (True, 3, False)
+        assert result.checkpoint is not None
+        assert Path(result.checkpoint).is_file()
+        assert (tmp_path / "out" / "model.pt").is_file()
+        assert {event["phase"] for event in events} >= {"train", "checkpoint"}
+        again = device.train(workload, replace(small, resume=True))
+        assert again.resumed
+        assert again.final_train_loss == result.final_train_loss
+        with pytest.raises(InputError):
+            device.train(workload, replace(small, resume=True, learning_rate=0.02))
 
     def test_restore_and_close_may_be_repeated(
         self, device: Device, setting: Setting, workload: WorkloadSpec, plan: BurstPlan

@@ -58,5 +58,7 @@ def suggestions() -> list[str]:
 
 
 if __name__ == "__main__":
-    for line in (*start_up(), *suggestions()):
+    from experiments.bench_agent import agent_lines
+
+    for line in (*start_up(), *agent_lines(), *suggestions()):
         sys.stdout.write(f"{line}\n")

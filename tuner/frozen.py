@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -11,12 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from devices.agent.workloads import file_of
 from devices.device import BATCH_KNOB, WorkloadSpec
 from devices.errors import InputError
+from tuner.frozen_check import SCHEMA, parse_frozen
 from tuner.outcome import Outcome, evidence_json
 from tuner.store import now
-
-SCHEMA = 1
 
 
 def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any
         "device": outcome.info.name,
         "setting": dict(recommended.setting),
         "context": {**outcome.info.held_fixed, "versions": _versions()},
-        "workload": {**workload.to_json(), "files_sha256": {}},
+        "workload": {**workload.to_json(), "files_sha256": _digests(workload.spec)},
         "goal": outcome.problem.goal.name,
         "cap": {"watts": cap.watts, "statistic": cap.statistic} if cap else None,
         "throughput_unit": outcome.info.throughput_unit,
@@ -69,6 +70,30 @@ def _training(micro_batch: float | None, reference: Mapping[str, Any] | None) ->
         "accumulation_steps": -(-effective // int(micro_batch)),
         "learning_rate": reference["learning_rate"] * effective / reference["batch"],
     }
+
+
+def _digests(spec: str) -> dict[str, str]:
+    """The SHA-256 of the file of `FILE.py:FACTORY` by its path as written; empty for any other spec."""
+    if file_of(spec) is None:
+        return {}
+    path = spec.rpartition(":")[0] or spec
+    digest = _digest(path)
+    return {} if digest is None else {path: digest}
+
+
+def _digest(path: str) -> str | None:
+    """The SHA-256 of a workload's file, or None where it cannot be read."""
+    absolute = file_of(path)
+    try:
+        return hashlib.sha256(Path(absolute or path).read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def changed_files(files_sha256: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths of a frozen config's `files_sha256` whose files are others now; one that is gone is not among them."""
+    now_there = {path: _digest(path) for path in files_sha256}
+    return tuple(path for path, digest in now_there.items() if digest not in (None, files_sha256[path].lower()))
 
 
 def _versions() -> dict[str, str]:
@@ -128,23 +153,14 @@ def write_text(text: str, path: Path) -> None:
 
 
 def read_frozen(path: Path) -> dict[str, Any]:
-    """A frozen config from its file.
+    """A frozen config from its file, every field that training uses checked.
 
     Raises:
-        InputError: no such file, no JSON, no frozen config, or one of a newer schema.
+        InputError: no such file, no JSON, no frozen config, one of another schema, or a field that cannot be.
     """
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")  # some editors leave a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise InputError(f"cannot read {path}: {reason}", hint="tune run writes one") from error
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is no JSON: {error}", hint="tune run writes one") from error
-    missing = [key for key in ("schema", "setting", "source") if not isinstance(document, dict) or key not in document]
-    if missing:
-        raise InputError(f"{path} is no frozen config: it has no '{missing[0]}'", hint="tune run writes one")
-    if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA:
-        raise InputError(
-            f"{path} has schema {document.get('schema')}; this version knows {SCHEMA}", hint="upgrade taste-tuner"
-        )
-    return dict(document)
+    return parse_frozen(text, path)

@@ -43,9 +43,9 @@ class Verdict:
 def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
     """The verdict on a study's trials.
 
-    Settings are ranked by the surrogate's mean, not by the luckiest burst; exact measurements rank by themselves. The
-    best one that is certain to hold the cap is confirmed first; only then is a better one that may hold it measured
-    again.
+    Settings with one burst are ranked by the surrogate's mean, not by the luckiest burst; those with several, and exact
+    ones, by their measured mean, which is what the user gets. The best one that is certain to hold the cap is confirmed
+    first; only then is a better one that may hold it measured again.
     """
     known = list(pool(problem, trials).values())
     best_measured = best_within(problem, known)
@@ -53,11 +53,11 @@ def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
         return Verdict()
     surrogate = Surrogate(problem, trials)
     settings = [e.setting for e in known]
-    if all(e.exact for e in known):
-        sign = 1.0 if problem.goal.maximize else -1.0
-        merit = [sign * math.log(e.goal.value) for e in known]
-    else:
-        merit = list(surrogate.goal_log(settings)[0])
+    sign = 1.0 if problem.goal.maximize else -1.0
+    merit = [
+        sign * math.log(e.goal.value) if e.exact or len(e.measurements) > 1 else mean
+        for e, mean in zip(known, surrogate.goal_log(settings)[0], strict=True)
+    ]
     probability = surrogate.feasible_probability(settings)
     order = sorted(range(len(known)), key=lambda i: -merit[i])
 
@@ -70,7 +70,7 @@ def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
     best = confirmed[0]
     better = order[: order.index(best)]
     worth_it = [i for i in better if merit[i] - merit[best] > _WORTH_A_BURST]
-    candidates = [i for i in better if i in certain] or [
+    candidates = [i for i in worth_it if i in certain] or [
         i for i in worth_it if _may_hold(known[i], probability[i], _MAX_BURSTS)
     ]
     return Verdict(

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from devices.cost import workload_reference
-from devices.device import Device, WorkloadSpec
+from devices.device import LOCAL_DEVICES, Device, WorkloadSpec
 from devices.errors import InputError
 from devices.measurement import Statistic
 from devices.profile import read_profile, write_profile
@@ -38,7 +37,10 @@ class Request:
     goal: str = "throughput"
     workload: str | None = None
     workload_args: Mapping[str, Any] = field(default_factory=dict)
+    data: str | None = None
+    python: str | None = None
     preset: str | None = None
+    emulate: bool = False
     search: tuple[str, ...] = ()
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     bursts: int = DEFAULT_BURSTS
@@ -69,7 +71,6 @@ class Target:
     device: Device
     workload: WorkloadSpec
     notes: tuple[str, ...]
-    reference: Mapping[str, Any] | None
 
 
 class Audience(Protocol):
@@ -110,9 +111,8 @@ def open_request(request: Request) -> Target:
                 f"{request.replay} records the workload {recorded}, not {request.workload}", hint="leave --workload out"
             )
         workload = WorkloadSpec(recorded or request.workload or request.replay.stem)
-        return Target(replay, workload, replay.describe().notes, reference=None)
-    workload = WorkloadSpec(request.workload or DEFAULT_WORKLOAD, dict(request.workload_args))
-    reference = workload_reference(workload)
+        return Target(replay, workload, replay.describe().notes)
+    workload = WorkloadSpec(request.workload or DEFAULT_WORKLOAD, dict(request.workload_args), request.data)
     device, notes = open_target(
         request.device or "",
         workload,
@@ -122,9 +122,9 @@ def open_request(request: Request) -> Target:
         search=request.search,
         values=request.values,
         seed=request.seed,
-        reference_batch=int(reference["batch"]),
+        python=request.python,
     )
-    return Target(device, workload, (*device.describe().notes, *notes), reference)
+    return Target(device, workload, (*device.describe().notes, *notes))
 
 
 def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finished:
@@ -175,10 +175,18 @@ def _check(request: Request) -> None:
     if request.replay is None and (request.noise_throughput or request.noise_power):
         raise InputError("noise is added to a replayed profile only", hint="leave --noise-throughput/--noise-power out")
     if request.replay is not None:
-        given = {"--preset": request.preset, "--search": request.search, "--workload-arg": request.workload_args}
+        given = {
+            "--preset": request.preset,
+            "--search": request.search,
+            "--workload-arg": request.workload_args,
+            "--data": request.data,
+            "--python": request.python,
+        }
         for option, value in given.items():
             if value:
                 raise InputError(f"{option} is for a device; a profile holds what it holds", hint=f"leave {option} out")
+    if request.emulate and request.device in LOCAL_DEVICES:
+        raise InputError(f"{request.device} is this machine and cannot be emulated", hint="leave --emulate out")
     if request.dry_run:
         return
     files: dict[Path, str] = {}
@@ -200,7 +208,8 @@ def _check(request: Request) -> None:
 def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, audience: Audience) -> Finished:
     frozen = None
     if outcome.verdict.recommended is not None and outcome.stopped is not Stopped.INTERRUPTED:
-        write_json(freeze(outcome, target.workload, target.reference), request.out)
+        found = target.device.inspect(target.workload)
+        write_json(freeze(outcome, target.workload, found.to_reference() if found else None), request.out)
         frozen = str(request.out)
     if request.record is not None and any(trial.measurement for trial in outcome.trials):
         write_profile(profile_of(outcome, target.workload), request.record)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from devices.cost import workload_reference
 from devices.device import BurstPlan, Device, WorkloadSpec
 from devices.errors import DeviceError, InputError
 from devices.measurement import Measurement, Statistic, Status, as_failed, fault
@@ -49,7 +48,7 @@ class Study:
     """One tuning session. Resumes where it stopped if its store holds it; use as a context manager, or call `close`.
 
     Args:
-        device: A device, or a board's name (`jetson-orin`: emulated where no such board is here).
+        device: A device, or its name (`cpu`: this machine; `jetson-orin`: emulated where no such board is here).
         workload: A workload's name or specification.
         goal: `throughput` or `energy`.
         cap_w: The cap in watts, or None.
@@ -62,8 +61,9 @@ class Study:
         fresh: Start anew; an earlier study of that name is kept under another.
         plan: The burst protocol; its cap and statistic are set from the arguments above.
         preset: For a board's name: what a power mode pins; `auto` takes the best predicted one.
-        search: For a board's name: knobs to search besides the GPU clock and the batch size.
-        values: For a board's name: lists of values that replace a knob's own.
+        search: For a device's name: knobs to search besides those it always searches.
+        values: For a device's name: lists of values that replace a knob's own.
+        python: For a device's name: path of the Python that trains.
 
     Raises:
         InputError: a wrong name or value, a cap without a meter, a changed specification, a study in use.
@@ -88,6 +88,7 @@ class Study:
         preset: str = AUTO_PRESET,
         search: Sequence[str] = (),
         values: Mapping[str, Sequence[float]] | None = None,
+        python: str | None = None,
     ) -> None:
         check_numbers(bursts, seed, cap_w, cap_on)
         self.workload = WorkloadSpec(workload) if isinstance(workload, str) else workload
@@ -105,7 +106,7 @@ class Study:
                     search=search,
                     values=values,
                     seed=seed,
-                    reference_batch=int(workload_reference(self.workload)["batch"]),
+                    python=python,
                 )
                 stack.callback(device.close)
             self._device = device
@@ -113,7 +114,7 @@ class Study:
             self.problem = Problem(
                 Space.of(self.info), found_goal, check_cap(self.info, found_goal, cap_w, cap_on), seed
             )
-            self.plan = plan or BurstPlan()
+            self.plan = plan or BurstPlan.for_device(self.info)
             if self.problem.cap:
                 self.plan = replace(self.plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
             self.bursts = bursts

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from devices.catalog import Board, find_board
-from devices.device import Device, WorkloadSpec, open_device, unknown_device
+from devices.device import Device, WorkloadSpec, open_device
 from devices.emulated import PRESET_KNOBS, EmulatedDevice
 from devices.errors import InputError
 from devices.measurement import Measurement
@@ -99,21 +99,21 @@ def open_target(
     search: Sequence[str] = (),
     values: Mapping[str, Sequence[float]] | None = None,
     seed: int = 0,
-    reference_batch: int | None = None,
+    python: str | None = None,
 ) -> tuple[Device, tuple[str, ...]]:
     """The device of that name with the preset asked for, and what the user should be told of the choice.
 
     Raises:
-        InputError: unknown board, preset, knob, value or workload.
+        InputError: unknown device, preset, knob, value or workload.
+        DeviceError: this machine cannot train.
     """
     board = find_board(name)
-    if board is None:
-        raise unknown_device(name)
+    chosen: str | None = None if preset == AUTO_PRESET else preset
     notes: tuple[str, ...] = ()
-    if preset == AUTO_PRESET:
+    if board is not None and chosen is None:
         choice = choose_preset(board, workload, goal, cap, values)
-        preset, notes = choice.name, (choice.reason,)
+        chosen, notes = choice.name, (choice.reason,)
         if search:
             notes = (*notes, f"searched besides, from there: {', '.join(search)}")
-    device = open_device(name, preset=preset, search=search, values=values, seed=seed, reference_batch=reference_batch)
+    device = open_device(name, workload, preset=chosen, search=search, values=values, seed=seed, python=python)
     return device, notes

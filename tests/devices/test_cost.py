@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from devices.agent import workloads
-from devices.cost import Affine, count_step, count_workload, workload_reference
+from devices.cost import Affine, count_step, count_workload, workload_info
 from devices.device import WorkloadSpec
 from devices.errors import InputError
 
@@ -71,10 +71,10 @@ def test_every_named_workload_has_a_cost_and_a_reference(name: str) -> None:
         fixed, per_sample = value if isinstance(value, tuple) else (0, value)
         assert 0 <= fixed < math.inf
         assert 0 < per_sample < math.inf
-    reference = workload_reference(WorkloadSpec(name))
-    assert reference["batch"] >= 1
-    assert 0 < reference["learning_rate"] < 1
-    assert reference["optimizer"] == ("AdamW" if name == "char-transformer" else "SGD")
+    reference = workload_info(WorkloadSpec(name))
+    assert reference.batch >= 1
+    assert 0 < reference.learning_rate < 1
+    assert reference.optimizer == ("AdamW" if name == "char-transformer" else "SGD")
 
 
 def test_the_transformer_has_its_known_work() -> None:
@@ -155,7 +155,7 @@ def test_a_users_workload_is_counted(mine: Path) -> None:
     assert count_step(spec).gradient_bytes == 4 * 6
     assert count_step(spec).input_bytes == 4 * 6
     assert count_step(spec) is count_step(spec)
-    assert workload_reference(spec) == {"batch": 24, "learning_rate": 0.25, "optimizer": "Adam"}
+    assert workload_info(spec).to_reference() == {"batch": 24, "learning_rate": 0.25, "optimizer": "Adam"}
     assert count_step(WorkloadSpec(f"{mine}:on_data", data="/twelve/abcd")).gradient_bytes == 4 * 12
 
 
@@ -176,9 +176,9 @@ def test_what_cannot_run_without_numbers_is_the_users_to_mend(mine: Path) -> Non
     with pytest.raises(InputError, match=r"reading' cannot be counted on torch's meta device: .*item.*\(line \d+\)"):
         count_step(WorkloadSpec(f"{mine}:reading"))
     with pytest.raises(InputError, match=r"cannot make its optimizer: RuntimeError: not today \(line \d+\)"):
-        workload_reference(WorkloadSpec(f"{mine}:without_optimizer"))
+        workload_info(WorkloadSpec(f"{mine}:without_optimizer"))
     with pytest.raises(InputError, match="takes no argument 'depth'"):
-        workload_reference(WorkloadSpec(f"{mine}:make", {"depth": 3}))
+        workload_info(WorkloadSpec(f"{mine}:make", {"depth": 3}))
 
 
 def test_torch_is_not_imported_before_it_is_needed() -> None:

@@ -93,6 +93,18 @@ class TestJudge:
         assert verdict.best_measured is not None
         assert verdict.best_measured.setting == at(300, 16)
 
+    def test_what_two_bursts_found_counts_for_more_than_what_their_neighbours_promise(self) -> None:
+        """One reading of half the speed: however sure the model is, the user would get what was measured."""
+        neighbours = ((300, 1, 30, 5.0), (300, 2, 58, 5.2), (300, 4, 85, 5.4), (300, 16, 90, 6.0))
+        trials = told(PROBLEM, *neighbours, (300, 8, 40, 5.6), (300, 8, 85, 5.6), sem=0.2)
+        verdict = judge(PROBLEM, trials)
+        assert verdict.recommended is not None
+        assert verdict.recommended.setting == at(300, 8)
+        assert verdict.unconfirmed in (at(300, 16), at(300, 4))
+        settled = judge(PROBLEM, [*trials, *told(PROBLEM, (300, 16, 88, 6.0), (300, 4, 84, 5.4), sem=0.2)])
+        assert settled.recommended is not None
+        assert settled.recommended.setting == at(300, 16)
+
 
 class TestHopeless:
     def test_everything_far_above(self) -> None:

@@ -6,12 +6,23 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from devices.device import BATCH_KNOB, BurstPlan, Device, DeviceInfo, EventSink, Knob, Setting, WorkloadSpec
+from devices.device import (
+    BATCH_KNOB,
+    BurstPlan,
+    Device,
+    DeviceInfo,
+    EventSink,
+    Knob,
+    Setting,
+    WorkloadSpec,
+)
 from devices.errors import InputError
 from devices.measurement import Measurement, Status
+from devices.training import TrainingPlan, TrainingResult, WorkloadInfo
 from tuner.testing import toy_measurement
 
 Scripted = Callable[[Setting, BurstPlan], Measurement | None]
@@ -98,3 +109,64 @@ def _without_power(found: Measurement) -> Measurement:
 def failed(status: Status, reason: str = "scripted") -> Measurement:
     """A burst that failed."""
     return Measurement(status, "emulated", reason=reason, cost_s=1.0)
+
+
+class TrainableToy(ToyDevice):
+    """Trains nothing, but says so as a device that trains: one event and one checkpoint a step.
+
+    Args:
+        info: What it finds when it loads a workload.
+        knobs: Its knobs.
+        on_step: Called before each step with its number: it may raise, send signals, call `abort`.
+        result: Fields of the result, over those made up here.
+    """
+
+    def __init__(
+        self,
+        info: WorkloadInfo | None = None,
+        *,
+        knobs: tuple[Knob, ...] = (Knob(BATCH_KNOB, (16, 32, 64)),),
+        on_step: Callable[[int], None] | None = None,
+        **result: object,
+    ) -> None:
+        super().__init__()
+        self._info = DeviceInfo(name="cpu", model="Toy machine", source="measured", knobs=knobs)
+        self.info = info or WorkloadInfo(64, 0.1, "SGD", train_samples=1000, test_samples=200)
+        self.on_step = on_step
+        self.result = result
+        self.inspected: list[WorkloadSpec] = []
+        self.trained: list[tuple[WorkloadSpec, TrainingPlan]] = []
+
+    def inspect(self, workload: WorkloadSpec) -> WorkloadInfo | None:
+        self.inspected.append(workload)
+        return self.info
+
+    def train(self, workload: WorkloadSpec, plan: TrainingPlan, on_event: EventSink | None = None) -> TrainingResult:
+        assert Path(plan.checkpoint_dir).is_absolute()
+        self.trained.append((workload, plan))
+        made, before, checkpoint = 0, self.aborted, None
+        tell = on_event or (lambda event: None)
+        tell({"phase": "note", "text": "a toy's note"})
+        while made < plan.steps and self.aborted == before:
+            if self.on_step is not None:
+                self.on_step(made + 1)
+            made += 1
+            checkpoint = f"{plan.checkpoint_dir}/step-{made}.pt"
+            figures = {"loss": 1 / made, "learning_rate": plan.learning_rate, "throughput": 500.0, "elapsed_s": made}
+            tell({"phase": "train", "step": made, "steps": plan.steps, "epoch": 1 + (made - 1) // 16, **figures})
+            tell({"phase": "checkpoint", "path": checkpoint})
+        finished = made == plan.steps
+        if finished:
+            tell({"phase": "test"})
+        found = TrainingResult(
+            steps=made,
+            finished=finished,
+            resumed=plan.resume,
+            final_train_loss=1 / made,
+            test_accuracy=0.975 if finished else None,
+            test_loss=0.08 if finished else None,
+            throughput=500.0,
+            duration_s=2.0,
+            checkpoint=checkpoint,
+        )
+        return replace(found, **self.result)  # type: ignore[arg-type]

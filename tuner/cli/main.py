@@ -21,6 +21,8 @@ EXIT_OK, EXIT_NO, EXIT_INPUT, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("tuner.cli.run:run", "Find the best setting under a cap, and freeze it."),
+    "train": ("tuner.cli.train:train", "Train with a frozen config: accumulation and learning rate to match."),
+    "record": ("tuner.cli.record:record", "Measure a grid of settings into a profile."),
     "show": ("tuner.cli.studies:show", "Show a study: its trials and what it recommends."),
     "list": ("tuner.cli.studies:list_studies", "List the studies."),
     "export": ("tuner.cli.studies:export", "Print a study or a frozen config as JSON, YAML or CSV."),
@@ -51,11 +53,13 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="taste-tuner", prog_name="tune")
 def cli() -> None:
-    """Find the GPU frequency and the batch size that train fastest under a power cap.
+    """Find the GPU frequency and the batch size that train fastest under a power cap, and train with them.
 
     \b
     tune run --device jetson-orin --cap 7W         on a board, or its emulation where none is here
+    tune run --device cpu --workload digits-cnn    this machine: the batch size alone
     tune run --replay PROFILE.csv --cap 125W       answered from a recorded profile
+    tune train frozen.json                         the full training with what was found
 
     Exit status: 0 done, 1 the answer is no, 2 retype something, 3 device or store failed, 130 interrupted.
     """

@@ -69,6 +69,32 @@ def store_option(command: Command) -> Command:
     return click.option("--store", metavar="URL", help=text)(command)
 
 
+def workload_options(command: Command) -> Command:
+    """`--workload-arg`, `--data`, `--python`: how what is trained is made, and by which Python."""
+    for option in (
+        click.option("--python", metavar="PATH", help="The Python that trains, with its torch."),
+        click.option("--data", metavar="PATH", help="Training data, a path on the device.  [default: synthetic]"),
+        click.option("--workload-arg", type=KeyValue(), multiple=True, metavar="K=V", help="Argument of the workload."),
+    ):
+        command = option(command)
+    return command
+
+
+def space_options(command: Command) -> Command:
+    """`--preset`, `--search`, `--values`: which settings of a device there are."""
+    for option in (
+        click.option("--values", type=KnobValues(), multiple=True, metavar="K=V,V,...", help="Values a knob may take."),
+        click.option(
+            "--search",
+            metavar="KNOB,...",
+            help="Search these knobs too: cpu_threads, cpu_freq_mhz, ... (tune devices).",
+        ),
+        click.option("--preset", metavar="P", help="What a power mode pins (CPU, EMC).  [default: auto]"),
+    ):
+        command = option(command)
+    return command
+
+
 def split_names(text: str | None) -> tuple[str, ...]:
     """`a,b` as a tuple, without repetition."""
     return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))

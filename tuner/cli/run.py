@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from tuner.cli.options import KeyValue, KnobValues, Power, json_option, print_json, split_names, store_option, unique
+from tuner.cli.options import (
+    Power,
+    json_option,
+    print_json,
+    space_options,
+    split_names,
+    store_option,
+    unique,
+    workload_options,
+)
 from tuner.interrupt import Interrupts
 
 NOTHING_YET: dict[str, Any] = {
@@ -23,7 +32,7 @@ NOTHING_YET: dict[str, Any] = {
 
 
 @click.command()
-@click.option("--device", metavar="NAME", help="The board: jetson-orin, ... (tune devices lists them).")
+@click.option("--device", metavar="NAME", help="cpu (this machine), jetson-orin, ... (tune devices lists them).")
 @click.option(
     "--replay", type=click.Path(path_type=Path), metavar="PROFILE.csv", help="Answer from a recorded profile."
 )
@@ -33,10 +42,8 @@ NOTHING_YET: dict[str, Any] = {
 )
 @click.option("--goal", metavar="G", help="throughput or energy.  [default: throughput]")
 @click.option("--workload", metavar="W", help="What is trained.  [default: resnet18; replay: the profile's]")
-@click.option("--workload-arg", type=KeyValue(), multiple=True, metavar="K=V", help="Argument of the workload.")
-@click.option("--preset", metavar="P", help="What a power mode pins (CPU, EMC).  [default: auto]")
-@click.option("--search", metavar="KNOB,...", help="Search these knobs too: cpu_cores, cpu_freq_mhz, emc_freq_mhz.")
-@click.option("--values", type=KnobValues(), multiple=True, metavar="K=V,V,...", help="Values a knob may take.")
+@workload_options
+@space_options
 @click.option("--bursts", type=click.IntRange(min=1), metavar="N", help="Budget, confirmation included.  [default: 25]")
 @click.option("--strategy", metavar="S", help="ax, sobol or grid.  [default: ax]")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of strategy and noise.  [default: 0]")
@@ -59,6 +66,7 @@ def run(**options: Any) -> int:
 
     \b
     tune run --device jetson-orin --cap 7W
+    tune run --device cpu --workload digits-cnn --search cpu_threads
     tune run --device jetson-orin --cap 7W --search cpu_freq_mhz,emc_freq_mhz
     tune run --replay v100.csv --cap 125W --goal energy
     """
@@ -71,7 +79,6 @@ def run(**options: Any) -> int:
             options["search"] = split_names(options["search"])
             options["values"] = unique(options["values"], "--values")
             options["workload_args"] = unique(options.pop("workload_arg"), "--workload-arg")
-            options.pop("emulate")  # every board is emulated where it is not here, and no board can be here yet
             given = {name: value for name, value in options.items() if value is not None}
             finished = tune(Request(**given), Screen(quiet=as_json), interrupts)
     except KeyboardInterrupt:  # twice, before there was a study

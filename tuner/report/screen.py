@@ -133,7 +133,8 @@ class Screen:
         }[document["stopped"]]
         if document["recommended"] is None and document["best_measured"] and document["stopped"] == "converged":
             words = "nothing is certain to hold the cap"
-        spent = f"{seconds(document['search_time_s'])} and {joules(document['search_energy_j'])} on the device"
+        energy = f" and {joules(document['search_energy_j'])}" if document["search_energy_j"] else ""
+        spent = f"{seconds(document['search_time_s'])}{energy} on the device"
         self._print()
         self._print(f"{count(len(document['trials']), 'burst')}, {spent}: {words}")
         if document["recommended"] is not None:

@@ -18,9 +18,21 @@ def _power_key(document: Document) -> str:
     return f"power_{cap['statistic']}_w" if cap else "power_mean_w"
 
 
-def _figure_titles(document: Document) -> tuple[str, str, str]:
+def _is_metered(document: Document) -> bool:
+    return any(trial[_power_key(document)] is not None for trial in document["trials"])
+
+
+def _figure_titles(document: Document) -> tuple[str, ...]:
+    """Titles of the columns of figures; those of power only where there is a meter."""
     cap, unit = document["cap"], document["throughput_unit"]
+    if not _is_metered(document):
+        return (unit,)
     return unit, f"W {cap['statistic']}" if cap else "W mean", f"J/{work_unit(unit)}"
+
+
+def _figures(document: Document, throughput: str, power: str, energy: str) -> tuple[str, ...]:
+    """The cells below `_figure_titles`."""
+    return (throughput, power, energy) if _is_metered(document) else (throughput,)
 
 
 def trials_table(document: Document) -> Table:
@@ -36,9 +48,12 @@ def trials_table(document: Document) -> Table:
         table.add_row(
             str(trial["index"]),
             setting_text(trial["setting"]),
-            figure(trial["throughput"]),
-            figure(trial[_power_key(document)], 3),
-            figure(trial["energy_per_sample_j"]),
+            *_figures(
+                document,
+                figure(trial["throughput"]),
+                figure(trial[_power_key(document)], 3),
+                figure(trial["energy_per_sample_j"]),
+            ),
             Text(status, style=style),
         )
     return table
@@ -74,18 +89,19 @@ def result_table(document: Document) -> Table:
         table.add_row(
             title,
             setting_text(entry["setting"]),
-            figure(entry["throughput"]),
-            figure(power, 3),
-            figure(entry["energy_per_sample_j"]),
+            *_figures(document, figure(entry["throughput"]), figure(power, 3), figure(entry["energy_per_sample_j"])),
             style=style,
         )
     if recommended and baseline:
         table.add_row(
             "gain",
             "",
-            change(recommended["throughput"], baseline["throughput"]),
-            "",
-            change(recommended["energy_per_sample_j"], baseline["energy_per_sample_j"]),
+            *_figures(
+                document,
+                change(recommended["throughput"], baseline["throughput"]),
+                "",
+                change(recommended["energy_per_sample_j"], baseline["energy_per_sample_j"]),
+            ),
         )
     return table
 

@@ -18,7 +18,8 @@ _KNOB_WORDS: Mapping[str, str] = {
 
 def setting_text(setting: Mapping[str, float]) -> str:
     """`GPU 408 MHz, batch 64`."""
-    return ", ".join(_KNOB_WORDS.get(name, name + "={}").format(f"{value:g}") for name, value in setting.items())
+    words = (_KNOB_WORDS.get(name, name + "={}").format(f"{value:g}") for name, value in setting.items())
+    return ", ".join(text[:-1] if text in ("1 threads", "1 cores") else text for text in words)
 
 
 def figure(value: float | None, digits: int = 4) -> str:

@@ -332,7 +332,10 @@ class TestStudies:
         assert "no study yet" in tune("list").out
 
     def test_devices(self, tune: Tune) -> None:
-        entry = tune("devices", "--json").json[0]
+        here, entry = tune("devices", "--json").json
+        assert here["name"] == "cpu"
+        assert {knob["name"] for knob in here["knobs"]} == {"batch_size", "cpu_threads"}
+        assert here["source"] == "measured"
         assert entry["name"] == "jetson-orin-nano"
         assert "jetson-orin" in entry["aliases"]
         assert "jetson-orin" in tune("devices").out

@@ -1,0 +1,260 @@
+"""AgentDevice: a device behind an agent, driven through a pipe. Here a child of this process on the same machine."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from devices.agent import ALIVE, PROTOCOL
+from devices.agent.channel import Message
+from devices.device import (
+    BATCH_KNOB,
+    LOCAL_DEVICES,
+    BurstPlan,
+    Device,
+    DeviceInfo,
+    EventSink,
+    Knob,
+    Setting,
+    WorkloadSpec,
+    knob_value,
+)
+from devices.errors import DeviceError, DeviceLostError, InputError, UnsupportedError
+from devices.knobs import DEFAULT_BATCHES, check_batches, check_setting, check_steps
+from devices.link import LocalLink
+from devices.measurement import Measurement
+from devices.training import TrainingPlan, TrainingResult, WorkloadInfo
+
+SILENCE_S = 30.0  # the agent itself answers within milliseconds; only a trainer may think for long
+_ERRORS = {"input": InputError, "unsupported": UnsupportedError}
+
+
+class AgentDevice(Device):
+    """The device of that name on this machine.
+
+    Args:
+        name: As the agent knows it: `cpu`.
+        workload: Loaded now, so that what is wrong with it is said before a study begins; its reference batch is the
+            default batch size, and its data bound the batch size.
+        search: Knobs of the device to search besides the batch size; the others are held at their defaults.
+        values: Lists of values that replace a knob's own.
+        python: Path of the trainer's Python; None: this one.
+        start_up_s: Longest time for the trainer to start and take its first step; None: three minutes.
+
+    Attributes:
+        pid: Process id of the agent.
+        closed: Whether it was closed, or lost.
+
+    Raises:
+        InputError: unknown knob or value, or a workload that cannot be loaded.
+        DeviceError: no agent, or no trainer, can be started.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        workload: WorkloadSpec,
+        search: Sequence[str] = (),
+        values: Mapping[str, Sequence[float]] | None = None,
+        python: str | None = None,
+        start_up_s: float | None = None,
+    ) -> None:
+        self._name = name
+        self._python = _find_python(python)
+        self._start_up_s = start_up_s
+        self._requests = 0
+        self._running = False
+        self.closed = False
+        self._link = LocalLink()
+        self.pid = self._link.pid
+        try:
+            self._workload = workload
+            answer = self._ask_hello(workload)
+            self._inspected = _workload_info(answer)
+            self._info = _device_info(answer, self._inspected, search, values or {})
+        except BaseException:
+            self.close()
+            raise
+
+    def describe(self) -> DeviceInfo:
+        return replace(self._info, default_setting=dict(self._info.default_setting or {}))
+
+    def inspect(self, workload: WorkloadSpec) -> WorkloadInfo | None:
+        if workload != self._workload:
+            self._inspected = _workload_info(self._ask_hello(workload))
+            self._workload = workload
+        return self._inspected
+
+    def measure(
+        self, setting: Setting, workload: WorkloadSpec, plan: BurstPlan, on_event: EventSink | None = None
+    ) -> Measurement:
+        check_setting(self._info, setting)
+        if plan.cap_w is not None and plan.statistic not in self._info.statistics:
+            raise UnsupportedError(f"{self._info.name} has no power meter, so no cap can be held", hint="no cap")
+        self._ask("apply", setting=dict(setting))
+        parameters = {"workload": workload.to_json(), "setting": dict(setting), "plan": plan.to_json()}
+        return Measurement.from_json(self._ask("burst", on_event, **parameters)["measurement"])
+
+    def train(self, workload: WorkloadSpec, plan: TrainingPlan, on_event: EventSink | None = None) -> TrainingResult:
+        self._ask("apply", setting=dict(plan.setting))
+        answer = self._ask("train", on_event, workload=workload.to_json(), plan=plan.to_json())
+        return TrainingResult(**answer["result"])
+
+    def abort(self) -> None:
+        if self._running:
+            self._link.channel.send({"request": "abort"})
+
+    def restore(self) -> None:
+        if not self.closed:
+            self._ask("restore")
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._link.close()
+
+    # ---- the protocol
+
+    def _ask_hello(self, workload: WorkloadSpec) -> Message:
+        return self._ask(
+            "hello",
+            protocol=PROTOCOL,
+            device=self._name,
+            workload=workload.to_json(),
+            python=self._python,
+            start_up_s=self._start_up_s,
+        )
+
+    def _ask(self, request: str, on_event: EventSink | None = None, **parameters: Any) -> Message:
+        """The reply to a request; events are told as they come.
+
+        Raises:
+            InputError, UnsupportedError, DeviceError: what the agent refused.
+            DeviceLostError: the agent has gone.
+        """
+        self._requests += 1
+        self._running = True
+        try:
+            self._link.channel.send({**parameters, "id": self._requests, "request": request})
+            while True:
+                message = self._link.channel.receive(SILENCE_S)
+                if message is None:
+                    self._lose()
+                elif message.get("id") != self._requests:
+                    continue
+                elif "reply" in message:
+                    reply: Message = message["reply"]
+                    return reply
+                elif "error" in message:
+                    error = message["error"]
+                    raise _ERRORS.get(error["kind"], DeviceError)(error["message"], hint=error["hint"])
+                elif on_event is not None and message["event"] != ALIVE:
+                    on_event(message["event"])
+        finally:
+            self._running = False
+
+    def _lose(self) -> None:
+        words = self._link.last_words()
+        self.close()
+        raise DeviceLostError(
+            f"the agent of {self._name} stopped answering" + (f"; its last words: {words}" if words else ""),
+            hint="repeat the command: it goes on where it was",
+        )
+
+
+def local_descriptions() -> list[dict[str, Any]]:
+    """What every machine is, as the agent describes it (see `devices.agent`): without a trainer, in milliseconds.
+
+    Raises:
+        DeviceError: no agent can be started.
+    """
+    link = LocalLink()
+    found = []
+    try:
+        for number, name in enumerate(LOCAL_DEVICES):
+            link.channel.send({"id": number, "request": "hello", "protocol": PROTOCOL, "device": name})
+            message = link.channel.receive(SILENCE_S)
+            if message is None or "reply" not in message:
+                raise DeviceError(f"the agent does not describe {name}", hint="TUNER_DEBUG=1 shows where")
+            found.append(message["reply"]["device"])
+    finally:
+        link.close()
+    return found
+
+
+def _find_python(python: str | None) -> str | None:
+    """The path of a Python named by the user.
+
+    Raises:
+        InputError: there is none.
+    """
+    if python is None:
+        return None
+    found = shutil.which(Path(python).expanduser())
+    if found is None:
+        raise InputError(f"there is no program '{python}'", hint="--python PATH, of a Python that imports torch")
+    return str(Path(found).absolute())  # not resolved: a virtual environment is a link
+
+
+def _workload_info(answer: Message) -> WorkloadInfo:
+    return WorkloadInfo(**answer["workload"])
+
+
+def _device_info(
+    answer: Message, workload: WorkloadInfo, search: Sequence[str], values: Mapping[str, Sequence[float]]
+) -> DeviceInfo:
+    """What is to be known of a device, from the agent's words and the user's choices."""
+    device = answer["device"]
+    offered = {knob["name"]: knob for knob in device["knobs"]}
+    for name in search:
+        if name != BATCH_KNOB and name not in offered:
+            raise InputError(
+                f"{device['name']} cannot search '{name}'", hint=f"--search takes: {', '.join(offered) or 'nothing'}"
+            )
+    names = (BATCH_KNOB, *(name for name in offered if name in search))
+    for name in values:
+        if name in offered and name not in names:
+            raise InputError(f"{name} is held at {offered[name]['default']}", hint=f"--search {name}")
+        if name not in names:
+            raise InputError(
+                f"{device['name']} has no knob '{name}'", hint=f"knobs: {', '.join((BATCH_KNOB, *offered))}"
+            )
+    knobs = [_batch_knob(workload, values.get(BATCH_KNOB))]
+    for name in names[1:]:
+        steps = offered[name]["values"]
+        chosen = sorted(set(check_steps(name, values.get(name, steps), steps)))
+        knobs.append(Knob(name, tuple(knob_value(v) for v in chosen), knob_value(offered[name]["default"])))
+    held = {name: knob["default"] for name, knob in offered.items() if name not in names}
+    return DeviceInfo(
+        name=device["name"],
+        model=device["model"],
+        source="measured",
+        knobs=tuple(knobs),
+        statistics=tuple(device["statistics"]),
+        meter=device["meter"],
+        held_fixed={**device["held_fixed"], **held, **answer["trainer"]},
+        default_setting={knob.name: knob.default for knob in knobs if knob.default is not None},
+    )
+
+
+def _batch_knob(workload: WorkloadInfo, wanted: Sequence[float] | None) -> Knob:
+    """The batch sizes: those asked for, or the usual ones as far as there are samples.
+
+    Raises:
+        InputError: a batch larger than the training data, or no batch size at all.
+    """
+    most = workload.train_samples
+    if wanted is None:
+        chosen: Sequence[float] = [b for b in DEFAULT_BATCHES if most is None or b <= most] or [1]
+    else:
+        chosen = sorted(set(check_batches(wanted)))
+        if most is not None and chosen[-1] > most:
+            raise InputError(
+                f"batch_size {chosen[-1]:g} is larger than the training data, {most} samples",
+                hint="smaller values: --values batch_size=...",
+            )
+    return Knob(BATCH_KNOB, tuple(knob_value(v) for v in chosen), workload.batch)
