@@ -6,13 +6,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from devices.agent import ALIVE, PROTOCOL
+from devices.agent import PROTOCOL
 from devices.agent.channel import Message
+from devices.client import AgentClient
 from devices.device import (
     BATCH_KNOB,
-    LOCAL_DEVICES,
     BurstPlan,
     Device,
     DeviceInfo,
@@ -22,14 +21,11 @@ from devices.device import (
     WorkloadSpec,
     knob_value,
 )
-from devices.errors import DeviceError, DeviceLostError, InputError, UnsupportedError
+from devices.errors import InputError, UnsupportedError
 from devices.knobs import DEFAULT_BATCHES, check_batches, check_setting, check_steps
 from devices.link import LocalLink
 from devices.measurement import Measurement
 from devices.training import TrainingPlan, TrainingResult, WorkloadInfo
-
-SILENCE_S = 30.0  # the agent itself answers within milliseconds; only a trainer may think for long
-_ERRORS = {"input": InputError, "unsupported": UnsupportedError}
 
 
 class AgentDevice(Device):
@@ -46,7 +42,6 @@ class AgentDevice(Device):
 
     Attributes:
         pid: Process id of the agent.
-        closed: Whether it was closed, or lost.
 
     Raises:
         InputError: unknown knob or value, or a workload that cannot be loaded.
@@ -66,11 +61,8 @@ class AgentDevice(Device):
         self._name = name
         self._python = _find_python(python)
         self._start_up_s = start_up_s
-        self._requests = 0
-        self._running = False
-        self.closed = False
-        self._link = LocalLink()
-        self.pid = self._link.pid
+        self._agent = AgentClient(LocalLink(), name)
+        self.pid = self._agent.pid
         try:
             self._workload = workload
             answer = self._ask_hello(workload)
@@ -95,32 +87,32 @@ class AgentDevice(Device):
         check_setting(self._info, setting)
         if plan.cap_w is not None and plan.statistic not in self._info.statistics:
             raise UnsupportedError(f"{self._info.name} has no power meter, so no cap can be held", hint="no cap")
-        self._ask("apply", setting=dict(setting))
+        self._agent.ask("apply", setting=dict(setting))
         parameters = {"workload": workload.to_json(), "setting": dict(setting), "plan": plan.to_json()}
-        return Measurement.from_json(self._ask("burst", on_event, **parameters)["measurement"])
+        return Measurement.from_json(self._agent.ask("burst", on_event, **parameters)["measurement"])
 
     def train(self, workload: WorkloadSpec, plan: TrainingPlan, on_event: EventSink | None = None) -> TrainingResult:
-        self._ask("apply", setting=dict(plan.setting))
-        answer = self._ask("train", on_event, workload=workload.to_json(), plan=plan.to_json())
+        self._agent.ask("apply", setting=dict(plan.setting))
+        answer = self._agent.ask("train", on_event, workload=workload.to_json(), plan=plan.to_json())
         return TrainingResult(**answer["result"])
 
     def abort(self) -> None:
-        if self._running:
-            self._link.channel.send({"request": "abort"})
+        self._agent.abort()
 
     def restore(self) -> None:
         if not self.closed:
-            self._ask("restore")
+            self._agent.ask("restore")
 
     def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self._link.close()
+        self._agent.close()
 
-    # ---- the protocol
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or lost."""
+        return self._agent.closed
 
     def _ask_hello(self, workload: WorkloadSpec) -> Message:
-        return self._ask(
+        return self._agent.ask(
             "hello",
             protocol=PROTOCOL,
             device=self._name,
@@ -129,61 +121,20 @@ class AgentDevice(Device):
             start_up_s=self._start_up_s,
         )
 
-    def _ask(self, request: str, on_event: EventSink | None = None, **parameters: Any) -> Message:
-        """The reply to a request; events are told as they come.
 
-        Raises:
-            InputError, UnsupportedError, DeviceError: what the agent refused.
-            DeviceLostError: the agent has gone.
-        """
-        self._requests += 1
-        self._running = True
-        try:
-            self._link.channel.send({**parameters, "id": self._requests, "request": request})
-            while True:
-                message = self._link.channel.receive(SILENCE_S)
-                if message is None:
-                    self._lose()
-                elif message.get("id") != self._requests:
-                    continue
-                elif "reply" in message:
-                    reply: Message = message["reply"]
-                    return reply
-                elif "error" in message:
-                    error = message["error"]
-                    raise _ERRORS.get(error["kind"], DeviceError)(error["message"], hint=error["hint"])
-                elif on_event is not None and message["event"] != ALIVE:
-                    on_event(message["event"])
-        finally:
-            self._running = False
-
-    def _lose(self) -> None:
-        words = self._link.last_words()
-        self.close()
-        raise DeviceLostError(
-            f"the agent of {self._name} stopped answering" + (f"; its last words: {words}" if words else ""),
-            hint="repeat the command: it goes on where it was",
-        )
-
-
-def local_descriptions() -> list[dict[str, Any]]:
-    """What every machine is, as the agent describes it (see `devices.agent`): without a trainer, in milliseconds.
+def local_info(name: str) -> DeviceInfo:
+    """What this machine is as the device of that name before a workload is known: every knob with every value. Takes
+    milliseconds; no trainer is started.
 
     Raises:
         DeviceError: no agent can be started.
     """
-    link = LocalLink()
-    found = []
+    agent = AgentClient(LocalLink(), name)
     try:
-        for number, name in enumerate(LOCAL_DEVICES):
-            link.channel.send({"id": number, "request": "hello", "protocol": PROTOCOL, "device": name})
-            message = link.channel.receive(SILENCE_S)
-            if message is None or "reply" not in message:
-                raise DeviceError(f"the agent does not describe {name}", hint="TUNER_DEBUG=1 shows where")
-            found.append(message["reply"]["device"])
+        answer = agent.ask("hello", protocol=PROTOCOL, device=name)
     finally:
-        link.close()
-    return found
+        agent.close()
+    return _device_info(answer, None, [knob["name"] for knob in answer["device"]["knobs"]], {})
 
 
 def _find_python(python: str | None) -> str | None:
@@ -205,7 +156,7 @@ def _workload_info(answer: Message) -> WorkloadInfo:
 
 
 def _device_info(
-    answer: Message, workload: WorkloadInfo, search: Sequence[str], values: Mapping[str, Sequence[float]]
+    answer: Message, workload: WorkloadInfo | None, search: Sequence[str], values: Mapping[str, Sequence[float]]
 ) -> DeviceInfo:
     """What is to be known of a device, from the agent's words and the user's choices."""
     device = answer["device"]
@@ -236,18 +187,18 @@ def _device_info(
         knobs=tuple(knobs),
         statistics=tuple(device["statistics"]),
         meter=device["meter"],
-        held_fixed={**device["held_fixed"], **held, **answer["trainer"]},
+        held_fixed={**device["held_fixed"], **held, **answer.get("trainer", {})},
         default_setting={knob.name: knob.default for knob in knobs if knob.default is not None},
     )
 
 
-def _batch_knob(workload: WorkloadInfo, wanted: Sequence[float] | None) -> Knob:
+def _batch_knob(workload: WorkloadInfo | None, wanted: Sequence[float] | None) -> Knob:
     """The batch sizes: those asked for, or the usual ones as far as there are samples.
 
     Raises:
         InputError: a batch larger than the training data, or no batch size at all.
     """
-    most = workload.train_samples
+    most = workload.train_samples if workload else None
     if wanted is None:
         chosen: Sequence[float] = [b for b in DEFAULT_BATCHES if most is None or b <= most] or [1]
     else:
@@ -257,4 +208,4 @@ def _batch_knob(workload: WorkloadInfo, wanted: Sequence[float] | None) -> Knob:
                 f"batch_size {chosen[-1]:g} is larger than the training data, {most} samples",
                 hint="smaller values: --values batch_size=...",
             )
-    return Knob(BATCH_KNOB, tuple(knob_value(v) for v in chosen), workload.batch)
+    return Knob(BATCH_KNOB, tuple(knob_value(v) for v in chosen), workload.batch if workload else None)

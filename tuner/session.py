@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from devices.device import LOCAL_DEVICES, Device, WorkloadSpec
+from devices.device import LOCAL_DEVICES, Device, EventSink, WorkloadSpec
 from devices.errors import InputError
 from devices.measurement import Statistic
 from devices.profile import read_profile, write_profile
@@ -73,6 +73,14 @@ class Target:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Watchers:
+    """Who is told after every burst, and while one runs (see `Study.run`)."""
+
+    burst: ProgressSink | None = None
+    event: EventSink | None = None
+
+
 class Audience(Protocol):
     """Who is told of a study while it runs: a screen, a web page, nobody."""
 
@@ -82,8 +90,8 @@ class Audience(Protocol):
     def plan(self, study: Study) -> dict[str, Any]:
         """What would be done, told and returned as a document."""
 
-    def progress(self, study: Study) -> AbstractContextManager[ProgressSink | None]:
-        """Entered while bursts are made; what it gives is told after each."""
+    def progress(self, study: Study) -> AbstractContextManager[Watchers]:
+        """Entered while bursts are made; what it gives is told of them."""
 
     def end(self, document: Mapping[str, Any], record: Path | None) -> None:
         """The result, as the document of `--json`, and where the bursts were recorded."""
@@ -155,8 +163,8 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
             if request.dry_run:
                 return Finished(audience.plan(study), 0)
             interrupts.watch(study)
-            with audience.progress(study) as progress:
-                outcome = study.run(progress)
+            with audience.progress(study) as watchers:
+                outcome = study.run(watchers.burst, watchers.event)
             return _conclude(request, target, study, outcome, audience)
 
 

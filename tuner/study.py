@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from devices.device import BurstPlan, Device, WorkloadSpec
+from devices.device import BurstPlan, Device, EventSink, WorkloadSpec
 from devices.errors import DeviceError, InputError
 from devices.measurement import Measurement, Statistic, Status, as_failed, fault
 from tuner.checks import check_cap, check_name, check_numbers
@@ -213,8 +213,12 @@ class Study:
 
     # ---- the loop
 
-    def run(self, on_progress: ProgressSink | None = None) -> Outcome:
+    def run(self, on_progress: ProgressSink | None = None, on_event: EventSink | None = None) -> Outcome:
         """Measure until the strategy has converged, nothing can be feasible, or the budget is spent; then confirm.
+
+        Args:
+            on_progress: Called after every burst.
+            on_event: Called while one runs, with the device's events and their `setting`; at most twice a second.
 
         Raises:
             DeviceError: the device was lost, or failed burst after burst. The study can be resumed.
@@ -228,7 +232,7 @@ class Study:
                 stopped = ended
                 break
             if not self._stop.is_set():  # asked to stop while the strategy was thinking
-                self._measure(trial, on_progress)
+                self._measure(trial, on_progress, on_event)
         self._stop.clear()
         outcome = self.outcome(stopped)
         self.keep(outcome.to_json())
@@ -306,13 +310,17 @@ class Study:
             return None
         return Trial(index, dict(setting), role=Role.BASELINE)
 
-    def _measure(self, trial: Trial, on_progress: ProgressSink | None) -> None:
+    def _measure(self, trial: Trial, on_progress: ProgressSink | None, on_event: EventSink | None) -> None:
         earlier = sum(t.attempts for t in self._trials[: trial.index] if t.setting == trial.setting)
         running = replace(trial, state=TrialState.RUNNING)
         self._store.update(self.name, running)
         self._trials[trial.index] = running
+        plan = replace(self.plan, replicate=earlier + trial.attempts)
         measurement = self._device.measure(
-            trial.setting, self.workload, replace(self.plan, replicate=earlier + trial.attempts)
+            trial.setting,
+            self.workload,
+            plan,
+            None if on_event is None else lambda event: on_event({**event, "setting": dict(trial.setting)}),
         )
         if measurement.status is Status.ABORTED and self._stop.is_set():
             return  # the user's own abort says nothing about the setting

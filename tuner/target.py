@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from devices.catalog import Board, find_board
-from devices.device import Device, WorkloadSpec, open_device
+from devices.device import LOCAL_DEVICES, Device, WorkloadSpec, open_device
 from devices.emulated import PRESET_KNOBS, EmulatedDevice
 from devices.errors import InputError
 from devices.measurement import Measurement
+from devices.remote import local_info
+from tuner.checks import check_cap
 from tuner.goal import Cap, Goal
 
 AUTO_PRESET = "auto"
@@ -104,9 +106,11 @@ def open_target(
     """The device of that name with the preset asked for, and what the user should be told of the choice.
 
     Raises:
-        InputError: unknown device, preset, knob, value or workload.
+        InputError: unknown device, preset, knob, value or workload; a cap without a meter.
         DeviceError: this machine cannot train.
     """
+    if name in LOCAL_DEVICES and (cap is not None or goal.needs_power):
+        check_cap(local_info(name), goal, cap.watts if cap else None, None)  # before the seconds a workload takes
     board = find_board(name)
     chosen: str | None = None if preset == AUTO_PRESET else preset
     notes: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ wanted any more. While it waits for the trainer it also listens to the host.
 
 import os
 import sys
-from typing import Any, Callable, Dict, List, NoReturn, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from .channel import Channel, Message
 from .clock import Clock
@@ -80,7 +80,11 @@ class Supervisor:
         except OSError as error:
             text = "the trainer does not start: {}: {}".format(command[0], error.strerror or error)
             raise TrainerError("device", text, "--python PATH, of a Python that imports torch") from error
-        ready = self._follow(0, self.start_up_s, lambda event: False, until_ready=True)
+        try:
+            ready = self._follow(0, self.start_up_s, lambda event: False, until_ready=True)
+        except TrainerError:
+            self.kill()
+            raise
         self.versions = ready["ready"]
 
     def load(self, workload: Dict[str, Any]) -> Dict[str, Any]:
@@ -144,11 +148,16 @@ class Supervisor:
 
         Raises:
             TrainerError: the trainer reported an error, died, hung, starved the machine or was aborted. It is then
-                gone, except after `input`.
+                gone, except where it refused to load a workload.
         """
         assert self._trainer is not None
         number = self._trainer.ask(request, **parameters)
-        return self._follow(number, silence_s, hear, patient=patient)
+        try:
+            return self._follow(number, silence_s, hear, patient=patient)
+        except TrainerError as error:
+            if error.kind != "input" or request != "load":
+                self.kill()
+            raise
 
     def allow(self, silence_s: float) -> None:
         """From inside `hear`: the longest time without an event, from now on."""
@@ -172,7 +181,7 @@ class Supervisor:
                 heard = now
                 if "error" in message:
                     error = message["error"]
-                    self._fail(error["kind"], error["message"], error.get("hint"))
+                    raise TrainerError(error["kind"], error["message"], error.get("hint"))
                 if "reply" in message:
                     reply: Dict[str, Any] = message["reply"]
                     return reply
@@ -185,21 +194,21 @@ class Supervisor:
             elif message is None and trainer.gone:
                 message = trainer.receive()  # what it said last
                 if message is None:
-                    self._fail(**trainer.failure())
+                    raise TrainerError(**trainer.failure())
                 continue
             if now - looked >= TICK_S:
                 looked = now
                 shortage = guard.shortage()
                 if shortage is not None:
-                    self._fail("oom", shortage)
+                    raise TrainerError("oom", shortage)
             if self.aborted:
                 if aborted_at is None:
                     trainer.ask("stop")
                     aborted_at = now
                 if self._aborts > 1 or self._host.closed or (not patient and now - aborted_at > STOP_GRACE_S):
-                    self._fail("aborted", "aborted on request")
+                    raise TrainerError("aborted", "aborted on request")
             if now - heard > self._silence_s:
-                self._fail("timeout", "the trainer said nothing for {:.3g} s".format(now - heard))
+                raise TrainerError("timeout", "the trainer said nothing for {:.3g} s".format(now - heard))
 
     def _next(self, trainer: TrainerProcess) -> Optional[Message]:
         """What the trainer says next, waiting a tick for it at most; the host is heard too."""
@@ -221,8 +230,3 @@ class Supervisor:
             else:
                 busy = {"kind": "input", "message": "one request at a time; this one runs yet", "hint": "abort ends it"}
                 self._host.send({"id": said.get("id"), "error": busy})
-
-    def _fail(self, kind: str, message: str, hint: Optional[str] = None) -> NoReturn:
-        if kind != "input":
-            self.kill()
-        raise TrainerError(kind, message, hint)

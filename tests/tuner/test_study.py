@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +115,13 @@ class TestRun:
         assert [p.bursts for p in told] == [1, 2, 3, 4, 5, 6]
         assert told[-1].trial == outcome.trials[-1]
         assert told[-1].best is not None
+
+    def test_what_a_burst_is_doing_is_told_with_its_setting(self) -> None:
+        told: list[Mapping[str, Any]] = []
+        with Study("jetson-orin", cap_w=7.0, bursts=2) as study:
+            outcome = study.run(on_event=told.append)
+        assert {event["phase"] for event in told} == {"apply", "warm-up", "window"}
+        assert [e["setting"] for e in told if e["phase"] == "apply"] == [dict(t.setting) for t in outcome.trials]
 
     def test_replicates_are_numbered(self) -> None:
         device = ToyDevice(noise=0.01)

@@ -6,49 +6,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devices.catalog import load_catalog
-from devices.device import BATCH_KNOB, KNOB_UNITS
+from devices.device import LOCAL_DEVICES, DeviceInfo
 from devices.emulated import PRESET_KNOBS, EmulatedDevice
-from devices.knobs import DEFAULT_BATCHES
-from devices.remote import local_descriptions
+from devices.remote import local_info
 from tuner.report.screen import console
 
 
 def devices_document() -> list[dict[str, Any]]:
     """One entry a device: names, who answers, knobs with values, presets with what they pin; this machine first."""
-    entries = [_local_entry(device) for device in local_descriptions()]
+    entries = [_entry(local_info(name)) for name in LOCAL_DEVICES]
     for board in load_catalog():
         info = EmulatedDevice(board, preset=board.presets[0].name, search=PRESET_KNOBS).describe()
-        entries.append(
-            {
-                "name": board.name,
-                "aliases": list(board.aliases),
-                "model": board.model,
-                "source": "emulated",
-                "meter": info.meter,
-                "knobs": [{"name": k.name, "unit": k.unit, "values": list(k.values)} for k in info.knobs],
-                "presets": [
-                    {"name": p.name, **{knob: p.pinned(knob) for knob in PRESET_KNOBS}, "gpu_max_mhz": p.gpu_max_mhz}
-                    for p in board.presets
-                ],
-            }
-        )
+        presets = [
+            {"name": p.name, **{knob: p.pinned(knob) for knob in PRESET_KNOBS}, "gpu_max_mhz": p.gpu_max_mhz}
+            for p in board.presets
+        ]
+        entries.append(_entry(info, board.aliases, presets))
     return entries
 
 
-def _local_entry(device: Mapping[str, Any]) -> dict[str, Any]:
-    """A device that every machine is. Its batch sizes end where a workload's data do."""
-    batch = {"name": BATCH_KNOB, "unit": KNOB_UNITS[BATCH_KNOB], "values": list(DEFAULT_BATCHES)}
-    others = [
-        {"name": k["name"], "unit": KNOB_UNITS.get(k["name"], ""), "values": k["values"]} for k in device["knobs"]
-    ]
+def _entry(info: DeviceInfo, aliases: Sequence[str] = (), presets: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     return {
-        "name": device["name"],
-        "aliases": [],
-        "model": device["model"],
-        "source": "measured",
-        "meter": device["meter"],
-        "knobs": [batch, *others],
-        "presets": [],
+        "name": info.name,
+        "aliases": list(aliases),
+        "model": info.model,
+        "source": info.source,
+        "meter": info.meter,
+        "knobs": [{"name": k.name, "unit": k.unit, "values": list(k.values)} for k in info.knobs],
+        "presets": list(presets),
     }
 
 

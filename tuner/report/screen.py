@@ -16,8 +16,9 @@ from tuner.outcome import trial_json
 from tuner.report.streams import silence
 from tuner.report.tables import result_table, studies_table, trial_status, trials_table
 from tuner.report.text import cap_text, count, figure, joules, seconds, setting_text, source_text
+from tuner.session import Watchers
 from tuner.study import Progress as StudyProgress
-from tuner.study import ProgressSink, Study
+from tuner.study import Study
 
 _UNBROKEN = 1000  # columns away from a terminal: whoever reads that wants whole lines
 
@@ -72,14 +73,14 @@ class Screen:
         )
 
     @contextlib.contextmanager
-    def progress(self, study: Study) -> Iterator[ProgressSink | None]:
-        """A bar with the best so far and the last power against the cap; plain lines without a terminal."""
+    def progress(self, study: Study) -> Iterator[Watchers]:
+        """A bar with the running burst and the best so far; plain lines without a terminal."""
 
         def line(progress: StudyProgress) -> None:
             self._console.print(_burst_line(progress, study))
 
         if not self._console.is_terminal:
-            yield None if self._quiet else line
+            yield Watchers(None if self._quiet else line)
             return
         bar = Progress(
             SpinnerColumn(),
@@ -93,12 +94,19 @@ class Screen:
         )
         with bar:
             task = bar.add_task("starting", total=study.bursts, completed=study.bursts_made)
+            best = ""
 
             def show(progress: StudyProgress) -> None:
+                nonlocal best
                 line(progress)
-                bar.update(task, completed=progress.bursts, description=_best_text(progress, study))
+                best = _best_text(progress)
+                bar.update(task, completed=progress.bursts, description=best)
 
-            yield show
+            def tell(event: Mapping[str, Any]) -> None:
+                running = _event_text(event, study)
+                bar.update(task, description=f"{running}; {best}" if best else running)
+
+            yield Watchers(show, tell)
 
     def plan(self, study: Study) -> dict[str, Any]:
         """What would be done (`--dry-run`), printed and as a document."""
@@ -202,7 +210,15 @@ def _burst_line(progress: StudyProgress, study: Study) -> Text:
     return Text(f"{count} {setting_text(entry['setting'])}: {', '.join([*parts, status])}", style=style)
 
 
-def _best_text(progress: StudyProgress, study: Study) -> str:
+def _event_text(event: Mapping[str, Any], study: Study) -> str:
+    """`batch 64: window, 1895 samples/s, 6.9 W`."""
+    parts = [event["phase"]]
+    parts += [f"{figure(event['throughput'])} {study.info.throughput_unit}"] if event.get("throughput") else []
+    parts += [f"{figure(event['power_w'], 3)} W"] if event.get("power_w") else []
+    return f"{setting_text(event['setting'])}: {', '.join(parts)}"
+
+
+def _best_text(progress: StudyProgress) -> str:
     best = progress.best
     if best is None:
         return "nothing within the cap yet"

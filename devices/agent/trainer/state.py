@@ -8,6 +8,8 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 import torch
 
+WARM_UP = "steps of the warm-up"
+
 
 class Asked(NamedTuple):
     """A plan of training (`devices.training.TrainingPlan`), checked."""
@@ -71,7 +73,7 @@ def essence(asked: Asked, samples: int) -> Dict[str, Any]:
         "effective batch": asked.effective_batch,
         "learning rate": asked.learning_rate,
         "learning rate that the warm-up begins with": asked.warm_up_from,
-        "steps of the warm-up": asked.warm_up_steps,
+        WARM_UP: asked.warm_up_steps,
         "seed": asked.seed,
         "training samples": samples,
     }
@@ -89,9 +91,11 @@ def _flat(value: Any, name: str) -> Dict[str, Any]:
     return flat
 
 
-def differences(there: Dict[str, Any], here: Dict[str, Any]) -> List[str]:
-    """What differs between two essences, in words."""
+def differences(there: Dict[str, Any], here: Dict[str, Any], step: int) -> List[str]:
+    """What differs between two essences, in words, as far as it matters to a training that has made `step` steps."""
     names = list(here) + [name for name in there if name not in here]
+    if step >= max(there.get(WARM_UP, 0), here[WARM_UP]):  # a longer training may warm up longer; this one has
+        names.remove(WARM_UP)
     return [
         "{}: {} there, {} here".format(name, _say(there, name), _say(here, name))
         for name in names

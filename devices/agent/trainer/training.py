@@ -118,7 +118,7 @@ class _Training:
             self._note(note)
         if state is None:
             return None
-        unlike = differences(state["essence"], self.essence)
+        unlike = differences(state["essence"], self.essence, state["step"])
         if unlike:
             raise ValueError(
                 "the checkpoints in {} are of another training ({}); train as there, or start anew without "

@@ -259,6 +259,13 @@ def test_a_burst_ends_before_the_machine_runs_out_of_memory(tmp_path: Path) -> N
     agent.close()
 
 
+def test_a_training_that_is_refused_does_no_harm_to_what_follows(agent: Agent) -> None:
+    agent.hello()
+    plan = {"setting": SETTING, "steps": 3}
+    assert agent.ask("train", workload=_workload("refuses"), plan=plan)["error"]["kind"] == "input"
+    assert agent.burst()["status"] == "ok"
+
+
 def test_one_request_at_a_time(agent: Agent) -> None:
     agent.hello()
     burst = agent.send("burst", workload=_workload("real time"), setting=SETTING, plan=PLAN)
