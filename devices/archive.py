@@ -37,6 +37,28 @@ def build_archive() -> bytes:
     return buffer.getvalue()
 
 
+def _require_own(folder: Path) -> None:
+    """Refuse a folder in which somebody else could change what this user is about to run.
+
+    Raises:
+        PermissionError: it belongs to another user, or others may write into it.
+    """
+    found = folder.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} can be written by others")
+
+
+def _write(content: bytes, path: Path) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
 def archive_path() -> Path:
     """The archive as a file, written if this version of it is not there yet.
 
@@ -50,12 +72,11 @@ def archive_path() -> Path:
         path = folder / name
         try:
             if path.is_file() and path.read_bytes() == content:
+                _require_own(folder)
                 return path
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(path)
+            _require_own(folder)
+            _write(content, path)
         except OSError as error:
             refusal = error
         else:

@@ -7,11 +7,11 @@ from typing import Any
 from devices.agent import ALIVE
 from devices.agent.channel import Message
 from devices.device import EventSink
-from devices.errors import DeviceError, DeviceLostError, InputError, UnsupportedError
+from devices.errors import DeviceError, DeviceLostError, InputError, StoreError, UnsupportedError
 from devices.link import LocalLink
 
 SILENCE_S = 30.0  # the agent itself answers within milliseconds, and says every other second that it is there
-_ERRORS = {"input": InputError, "unsupported": UnsupportedError}
+_ERRORS = {"input": InputError, "unsupported": UnsupportedError, "store": StoreError}
 
 
 class AgentClient:
@@ -38,7 +38,7 @@ class AgentClient:
         """The reply to a request; events are told as they come.
 
         Raises:
-            InputError, UnsupportedError, DeviceError: what the agent refused.
+            InputError, UnsupportedError, DeviceError, StoreError: what the agent refused.
             DeviceLostError: the agent has gone.
         """
         self._requests += 1

@@ -223,6 +223,7 @@ class Device(ABC):
                 training, a folder that another training holds.
             DeviceError: the training failed (out of memory, a loss that is no number, an error of the workload).
                 Checkpoints written before are whole.
+            StoreError: a checkpoint or the model could not be written. Checkpoints written before are whole.
             DeviceLostError: the device stopped answering.
         """
         raise UnsupportedError(f"{self.describe().name} cannot train: its figures are {self.describe().source}")

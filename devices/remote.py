@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from devices.device import (
 from devices.errors import InputError, UnsupportedError
 from devices.knobs import DEFAULT_BATCHES, check_batches, check_setting, check_steps
 from devices.link import LocalLink
-from devices.measurement import Measurement
+from devices.measurement import Measurement, Status
 from devices.training import TrainingPlan, TrainingResult, WorkloadInfo
 
 
@@ -63,6 +64,7 @@ class AgentDevice(Device):
         self._start_up_s = start_up_s
         self._agent = AgentClient(LocalLink(), name)
         self.pid = self._agent.pid
+        self._aborted = False
         try:
             self._workload = workload
             answer = self._ask_hello(workload)
@@ -87,16 +89,23 @@ class AgentDevice(Device):
         check_setting(self._info, setting)
         if plan.cap_w is not None and plan.statistic not in self._info.statistics:
             raise UnsupportedError(f"{self._info.name} has no power meter, so no cap can be held", hint="no cap")
+        self._aborted = False
         self._agent.ask("apply", setting=dict(setting))
+        if self._aborted:  # between the two requests nothing runs that the agent could end
+            return Measurement(Status.ABORTED, "measured", reason="aborted on request")
         parameters = {"workload": workload.to_json(), "setting": dict(setting), "plan": plan.to_json()}
         return Measurement.from_json(self._agent.ask("burst", on_event, **parameters)["measurement"])
 
     def train(self, workload: WorkloadSpec, plan: TrainingPlan, on_event: EventSink | None = None) -> TrainingResult:
+        for knob in self._info.knobs:
+            if knob.name != BATCH_KNOB and plan.setting.get(knob.name, knob.default) != knob.default:
+                check_steps(knob.name, [plan.setting[knob.name]], knob.values)
         self._agent.ask("apply", setting=dict(plan.setting))
         answer = self._agent.ask("train", on_event, workload=workload.to_json(), plan=plan.to_json())
         return TrainingResult(**answer["result"])
 
     def abort(self) -> None:
+        self._aborted = True
         self._agent.abort()
 
     def restore(self) -> None:
@@ -145,7 +154,7 @@ def _find_python(python: str | None) -> str | None:
     """
     if python is None:
         return None
-    found = shutil.which(Path(python).expanduser())
+    found = shutil.which(os.path.expanduser(python))  # noqa: PTH111  (keeps the ./ of a path)
     if found is None:
         raise InputError(f"there is no program '{python}'", hint="--python PATH, of a Python that imports torch")
     return str(Path(found).absolute())  # not resolved: a virtual environment is a link
@@ -192,6 +201,12 @@ def _device_info(
     )
 
 
+def _default_batch(workload: WorkloadInfo | None) -> int | None:
+    if workload is None or workload.train_samples is None:
+        return workload.batch if workload else None
+    return min(workload.batch, workload.train_samples)
+
+
 def _batch_knob(workload: WorkloadInfo | None, wanted: Sequence[float] | None) -> Knob:
     """The batch sizes: those asked for, or the usual ones as far as there are samples.
 
@@ -208,4 +223,4 @@ def _batch_knob(workload: WorkloadInfo | None, wanted: Sequence[float] | None) -
                 f"batch_size {chosen[-1]:g} is larger than the training data, {most} samples",
                 hint="smaller values: --values batch_size=...",
             )
-    return Knob(BATCH_KNOB, tuple(knob_value(v) for v in chosen), workload.batch if workload else None)
+    return Knob(BATCH_KNOB, tuple(knob_value(v) for v in chosen), _default_batch(workload))

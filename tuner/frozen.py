@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -12,21 +11,27 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from devices.agent.workloads import file_of
 from devices.device import BATCH_KNOB, WorkloadSpec
 from devices.errors import InputError
 from tuner.frozen_check import SCHEMA, parse_frozen
 from tuner.outcome import Outcome, evidence_json
 from tuner.store import now
+from tuner.workload_files import file_digests
 
 
-def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any] | None) -> dict[str, Any]:
+def freeze(
+    outcome: Outcome,
+    workload: WorkloadSpec,
+    reference: Mapping[str, Any] | None,
+    train_samples: int | None = None,
+) -> dict[str, Any]:
     """The frozen config of a study's recommended setting.
 
     Args:
         outcome: A study with a recommended setting.
         workload: What was trained.
         reference: `{batch, learning_rate, optimizer}` the workload was made for, or None where that is not known.
+        train_samples: Samples of the training data, where that is known: the effective batch is not larger.
 
     Raises:
         ValueError: nothing is recommended.
@@ -40,7 +45,7 @@ def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any
         "device": outcome.info.name,
         "setting": dict(recommended.setting),
         "context": {**outcome.info.held_fixed, "versions": _versions()},
-        "workload": {**workload.to_json(), "files_sha256": _digests(workload.spec)},
+        "workload": {**workload.to_json(), "files_sha256": file_digests(workload.spec)},
         "goal": outcome.problem.goal.name,
         "cap": {"watts": cap.watts, "statistic": cap.statistic} if cap else None,
         "throughput_unit": outcome.info.throughput_unit,
@@ -49,7 +54,7 @@ def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any
             "feasible_probability": outcome.verdict.feasible_probability,
         },
         "baseline": outcome.baseline_json(),
-        **_training(recommended.setting.get(BATCH_KNOB), reference),
+        **_training(recommended.setting.get(BATCH_KNOB), reference, train_samples),
         "seed": outcome.problem.seed,
         "source": outcome.info.source,
         "study": outcome.study,
@@ -57,43 +62,23 @@ def freeze(outcome: Outcome, workload: WorkloadSpec, reference: Mapping[str, Any
     }
 
 
-def _training(micro_batch: float | None, reference: Mapping[str, Any] | None) -> dict[str, Any]:
+def _training(
+    micro_batch: float | None, reference: Mapping[str, Any] | None, train_samples: int | None
+) -> dict[str, Any]:
     """Effective batch, accumulation and learning rate. The tuned micro-batch is accumulated up to the reference batch;
     a larger one is its own effective batch. The learning rate follows the effective batch linearly (Goyal et al. 2017).
     """
     if reference is None or micro_batch is None:
         return {"reference": None, "effective_batch": None, "accumulation_steps": None, "learning_rate": None}
     effective = max(int(reference["batch"]), int(micro_batch))
+    if train_samples is not None:
+        effective = min(effective, max(train_samples, int(micro_batch)))
     return {
         "reference": dict(reference),
         "effective_batch": effective,
         "accumulation_steps": -(-effective // int(micro_batch)),
         "learning_rate": reference["learning_rate"] * effective / reference["batch"],
     }
-
-
-def _digests(spec: str) -> dict[str, str]:
-    """The SHA-256 of the file of `FILE.py:FACTORY` by its path as written; empty for any other spec."""
-    if file_of(spec) is None:
-        return {}
-    path = spec.rpartition(":")[0] or spec
-    digest = _digest(path)
-    return {} if digest is None else {path: digest}
-
-
-def _digest(path: str) -> str | None:
-    """The SHA-256 of a workload's file, or None where it cannot be read."""
-    absolute = file_of(path)
-    try:
-        return hashlib.sha256(Path(absolute or path).read_bytes()).hexdigest()
-    except OSError:
-        return None
-
-
-def changed_files(files_sha256: Mapping[str, str]) -> tuple[str, ...]:
-    """The paths of a frozen config's `files_sha256` whose files are others now; one that is gone is not among them."""
-    now_there = {path: _digest(path) for path in files_sha256}
-    return tuple(path for path, digest in now_there.items() if digest not in (None, files_sha256[path].lower()))
 
 
 def _versions() -> dict[str, str]:

@@ -34,6 +34,7 @@ class FrozenTraining:
         effective_batch: Samples of an optimizer step, or None.
         learning_rate: The learning rate that belongs to it, or None.
         seed: Of the study.
+        cap_w: The cap in watts the setting was found under, or None.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class FrozenTraining:
     effective_batch: int | None
     learning_rate: float | None
     seed: int
+    cap_w: float | None = None
 
     @property
     def micro_batch(self) -> int:
@@ -107,7 +109,7 @@ _RULES: Mapping[str, _Rule] = {
     "cap": _OBJECT._replace(words="an object or null", nullable=True),
     "cap.watts": _POSITIVE,
     "cap.statistic": _Rule(lambda value: value in STATISTICS, f"one of {', '.join(STATISTICS)}"),
-    "seed": _Rule(lambda value: _is_whole(value) and value >= 0, "a whole number >= 0"),
+    "seed": _Rule(lambda value: _is_whole(value) and 0 <= value < 2**63, "a whole number >= 0 and < 2**63"),
 }
 """Dotted names, holders before what they hold."""
 
@@ -204,6 +206,7 @@ def frozen_training(document: Mapping[str, Any], path: Path) -> FrozenTraining:
         effective_batch=effective,
         learning_rate=document["learning_rate"] and float(document["learning_rate"]),
         seed=int(document["seed"]),
+        cap_w=document["cap"] and float(document["cap"]["watts"]),
     )
 
 

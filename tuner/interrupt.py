@@ -19,7 +19,7 @@ class Stoppable(Protocol):
 
 
 class Interrupts:
-    """While entered, SIGINT asks the watched study to stop after its burst; a second one, and SIGTERM, abort it.
+    """While entered, SIGINT asks the watched study to stop after its burst; a second one, SIGTERM and SIGHUP abort it.
 
     To be entered before anything slow is imported: an interruption before there is a study is kept for it, a second one
     then raises KeyboardInterrupt.
@@ -41,7 +41,7 @@ class Interrupts:
             study.request_stop()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._presses += 2 if number == signal.SIGTERM else 1
+        self._presses += 1 if number == signal.SIGINT else 2
         if self._presses == 1:
             self._say("stopping after this burst; Ctrl-C again aborts it")
             if self._study is not None:
@@ -52,7 +52,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._previous[number] = signal.signal(number, self._on_signal)
         return self
 

@@ -21,6 +21,7 @@ from tuner.space import Space
 from tuner.store import now
 from tuner.study import MAX_FAILURES_IN_A_ROW
 from tuner.sweep import REPEATED, Sweep
+from tuner.workload_files import file_digests
 
 _WARM_UP_S = {True: 3.0, False: 0.5}  # with a meter; without one
 
@@ -66,6 +67,10 @@ class Recorded:
         if self.document["interrupted"]:
             return 130
         return 0 if self.document["ok"] else 1
+
+
+_COMPARED = ("cap", "data", "workload_sha256")
+"""Facts that a file must agree with to be gone on with."""
 
 
 class Recording:
@@ -121,10 +126,12 @@ class Recording:
         self.space = Space.of(self.info)
         facts = {"cap": f"{self.cap.watts:g} W ({self.cap.statistic})"} if self.cap else {}
         facts |= {"data": self.workload.data} if self.workload.data else {}
+        digests = file_digests(self.workload.spec)
+        facts |= {"workload_sha256": ", ".join(digests.values())} if digests else {}
         verb = "emulated" if self.info.source == "emulated" else "measured"
         metadata = metadata_of(self.info, self.workload, f"{verb} by tune record on {now()[:10]}")
         metadata = replace(metadata, extra={**metadata.extra, **facts})
-        self._record = RecordFile(path, metadata, self.space.names, compared=("cap", "data"), fresh=fresh)
+        self._record = RecordFile(path, metadata, self.space.names, compared=_COMPARED, fresh=fresh)
         self.kept_as = self._record.kept_as
         self.sweep = Sweep(self.space, self._record, repeats, seed)
         self.resumed = self.sweep.done

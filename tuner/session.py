@@ -120,7 +120,7 @@ def open_request(request: Request) -> Target:
             )
         workload = WorkloadSpec(recorded or request.workload or request.replay.stem)
         return Target(replay, workload, replay.describe().notes)
-    workload = WorkloadSpec(request.workload or DEFAULT_WORKLOAD, dict(request.workload_args), request.data)
+    workload = WorkloadSpec(request.workload or DEFAULT_WORKLOAD, dict(request.workload_args), _absolute(request.data))
     device, notes = open_target(
         request.device or "",
         workload,
@@ -166,6 +166,11 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
             with audience.progress(study) as watchers:
                 outcome = study.run(watchers.burst, watchers.event)
             return _conclude(request, target, study, outcome, audience)
+
+
+def _absolute(path: str | None) -> str | None:
+    """A path that means the same in every folder."""
+    return None if path is None else str(Path(path).expanduser().absolute())
 
 
 def _location(request: Request) -> str:
@@ -217,7 +222,8 @@ def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, 
     frozen = None
     if outcome.verdict.recommended is not None and outcome.stopped is not Stopped.INTERRUPTED:
         found = target.device.inspect(target.workload)
-        write_json(freeze(outcome, target.workload, found.to_reference() if found else None), request.out)
+        reference, samples = (found.to_reference(), found.train_samples) if found else (None, None)
+        write_json(freeze(outcome, target.workload, reference, samples), request.out)
         frozen = str(request.out)
     if request.record is not None and any(trial.measurement for trial in outcome.trials):
         write_profile(profile_of(outcome, target.workload), request.record)

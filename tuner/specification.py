@@ -9,6 +9,7 @@ from typing import Any
 from devices.device import BurstPlan, DeviceInfo, WorkloadSpec
 from devices.errors import SpecificationChangedError
 from tuner.problem import Problem
+from tuner.workload_files import file_digests
 
 Specification = Mapping[str, Any]
 """JSON values only; compared as a whole. Budget and outputs are no part of it: they may change between runs."""
@@ -19,6 +20,7 @@ def specify(
 ) -> dict[str, Any]:
     """The specification of a study. Its part `about` only describes: it may change between runs."""
     cap = problem.cap
+    files = file_digests(workload.spec) if info.source != "replayed" else {}
     return {
         "about": {
             "model": info.model,
@@ -31,7 +33,7 @@ def specify(
         "throughput_unit": info.throughput_unit,
         "held_fixed": dict(info.held_fixed),
         "space": {knob.name: list(knob.values) for knob in problem.space.knobs},
-        "workload": workload.to_json(),
+        "workload": {**workload.to_json(), **({"files_sha256": files} if files else {})},
         "goal": problem.goal.name,
         "cap": {"watts": cap.watts, "statistic": cap.statistic} if cap else None,
         "strategy": strategy,

@@ -315,6 +315,8 @@ class Study:
         running = replace(trial, state=TrialState.RUNNING)
         self._store.update(self.name, running)
         self._trials[trial.index] = running
+        if self._stop.is_set():  # asked while it was stored
+            return
         plan = replace(self.plan, replicate=earlier + trial.attempts)
         measurement = self._device.measure(
             trial.setting,

@@ -123,6 +123,13 @@ def decide(
     said += [f"{info.name} has no {name}: it is left alone" for name in config.setting if name not in known]
     rate, note = _learning_rate(config, reference, effective)
     said += [note] if note else []
+    if not math.isfinite(rate):
+        raise InputError(
+            f"the learning rate scaled to an effective batch of {effective} is no finite number",
+            hint=f"a smaller learning_rate in {request.frozen}",
+        )
+    if config.cap_w is not None and not info.statistics:
+        said.append(f"the cap of {config.cap_w:g} W is not held: {info.name} has no power meter")
     per_epoch = None if samples is None else -(-samples // effective)
     steps = _steps(request, config, per_epoch)
     warm_up = _warm_up_steps(reference, effective, rate, steps, per_epoch)
@@ -157,10 +164,16 @@ def _batch_notes(config: FrozenTraining, effective: int) -> list[str]:
     notes = []
     if effective % micro:
         notes.append(
-            f"the effective batch {effective} is no multiple of the micro-batch {micro}: "
-            f"the last micro-batch of each step has {effective % micro}"
+            f"the effective batch {effective} is no multiple of the micro-batch {micro}: {_last_ones(effective, micro)}"
         )
     return notes
+
+
+def _last_ones(effective: int, micro: int) -> str:
+    """How a window that is no multiple ends; a single sample left over is lent another (see the trainer's `split`)."""
+    if effective % micro == 1 and micro > 2:
+        return f"the last micro-batches of each step have {micro - 1} and 2"
+    return f"the last micro-batch of each step has {effective % micro}"
 
 
 def _learning_rate(config: FrozenTraining, reference: WorkloadInfo, effective: int) -> tuple[float, str | None]:
@@ -186,13 +199,13 @@ def _learning_rate(config: FrozenTraining, reference: WorkloadInfo, effective: i
 
 
 def _steps(request: TrainRequest, config: FrozenTraining, per_epoch: int | None) -> int:
-    if request.steps is not None:
-        return request.steps
     if per_epoch is None:
         raise InputError(
-            f"how long an epoch of {config.workload.spec} is cannot be told: the size of its training data is unknown",
-            hint=request.command(epochs=None, steps=1000),
+            f"{config.workload.spec} has no training data: its train_data() gives None",
+            hint="a workload that gives data, or --data PATH where it takes some",
         )
+    if request.steps is not None:
+        return request.steps
     return (request.epochs or DEFAULT_EPOCHS) * per_epoch
 
 

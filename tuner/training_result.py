@@ -69,8 +69,8 @@ def make_folder(folder: Path, option: str) -> None:
         ) from error
 
 
-def write_result(request: TrainRequest, document: Mapping[str, Any], path: Path, *, finished: bool) -> None:
-    """Write the document of a training that has ended.
+def write_result(request: TrainRequest, document: Mapping[str, Any], path: Path) -> None:
+    """Write the document of a finished training.
 
     Raises:
         StoreError: it could not be written; the training is not lost.
@@ -78,8 +78,7 @@ def write_result(request: TrainRequest, document: Mapping[str, Any], path: Path,
     try:
         write_json(document, path)
     except InputError as error:
-        state = "finished" if finished else "interrupted"
         raise StoreError(
-            f"the training is {state}, but its result could not be written: {error.message}",
+            f"the training is finished, but its result could not be written: {error.message}",
             hint=f"its checkpoints are whole: {request.command(resume=True)}",
         ) from error

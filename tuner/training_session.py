@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from devices.catalog import find_board
 from devices.device import LOCAL_DEVICES, Device, DeviceInfo, EventSink
-from devices.errors import DeviceError, DeviceLostError, UnsupportedError
+from devices.errors import DeviceError, DeviceLostError, StoreError, UnsupportedError
 from devices.training import TrainingResult, WorkloadInfo
-from tuner.frozen import changed_files, read_frozen
+from tuner.frozen import read_frozen
 from tuner.frozen_check import FrozenTraining, frozen_training
 from tuner.goal import find_goal
 from tuner.interrupt import Interrupts
@@ -26,6 +26,7 @@ from tuner.training import (
 )
 from tuner.training_request import RESULT_FILE, TrainRequest, check_request
 from tuner.training_result import make_folder, training_document, write_result
+from tuner.workload_files import changed_files
 
 
 class TrainAudience(Protocol):
@@ -60,9 +61,11 @@ class RunningTraining:
         self._device.abort()
 
     def abort(self) -> None:
-        """End at once. May be called from a signal handler."""
+        """End at once where it was asked to end before; SIGTERM alone leaves time for the step and a checkpoint. May be
+        called from a signal handler."""
         if not self.stopping:
-            self.request_stop()  # a device ends at once when it is told twice
+            self.request_stop()
+            return
         self.at_once = True
         self._device.abort()
 
@@ -171,8 +174,8 @@ def _run(
     document["notes"] += watcher.notes
     if not result.finished:
         document["go_on"] = request.command(resume=request.resume or began)
-    if request.out is not None and began:
-        write_result(request, document, request.out / RESULT_FILE, finished=result.finished)
+    if request.out is not None and result.finished:  # never beside a model.pt of another training
+        write_result(request, document, request.out / RESULT_FILE)
     audience.end(document)
     return Finished(document, 0 if result.finished else 130)
 
@@ -182,11 +185,13 @@ def _train(
 ) -> TrainingResult:
     try:
         return device.train(training.workload, training.plan, watcher)
-    except DeviceError as error:
+    except (DeviceError, StoreError) as error:
         if running.at_once:  # the trainer was ended in the middle of a step, as asked
             return TrainingResult(
                 steps=watcher.steps, finished=False, resumed=request.resume, checkpoint=watcher.checkpoint
             )
-        if watcher.checkpoint is not None and (error.hint is None or isinstance(error, DeviceLostError)):
-            error.hint = f"it goes on from its last checkpoint with: {request.command(resume=True)}"
+        if error.hint is None or isinstance(error, DeviceLostError):
+            written = watcher.checkpoint is not None
+            again = request.command(resume=request.resume or written)
+            error.hint = f"it goes on from its last checkpoint with: {again}" if written else again
         raise

@@ -21,8 +21,9 @@ repeat that `id`:
 | `bye`     |                                             | nothing: the agent restores and ends                |
 
 One request at a time, except `abort`. Kinds of errors: `input` (what was asked for cannot be), `device` (the machine,
-its Python or its trainer), `internal`. A failed burst is no error: its `measurement` has a status. End of input ends a
-burst or training and restores. The trainer child speaks the same lines with the agent, through pipes of its own.
+its Python), `store` (a file that could not be written); any other (`oom`, `crashed`, ...) says how a training failed. A
+failed burst is no error: its `measurement` has a status. End of input ends a burst or training and restores. The
+trainer child speaks the same lines with the agent, through pipes of its own.
 """
 
 PROTOCOL = 1

@@ -13,6 +13,8 @@ from .series import Rate, is_steady, is_tight, rate, with_burst_spread
 METER_WARM_UP_S = 3.0  # a meter lags, and power follows temperature
 WARM_UP_LIMIT = 4  # times the shortest warm-up, after which a series that never settles is measured as it is
 LOOK_S = 0.25  # between two looks at the statistics, seconds of burst
+FEW_STEPS_SEM = 0.05  # relative; what is assumed of a window of one or two steps, which shows nothing itself
+TIGHT_LOOKS = 3  # in a row: a window that ends as soon as its scatter happens to be small makes too little of it
 MEDIAN_STEPS = 9
 
 
@@ -52,25 +54,21 @@ class Burst:
         self._looked_s = 0.0
         self.steady = False
         self.phase = "start"
-        self.window_began: Optional[float] = None
-        self.window_ended: Optional[float] = None
+        self._tight_looks = 0
 
     def add(self, steps: Sequence[Tuple[float, float]]) -> None:
         """Take optimizer steps in: (time stamp of the end, duration), seconds. Those after the end do not count."""
-        for end, duration in steps:
+        for _, duration in steps:
             if self.phase == "start":  # the first step pays for what is made only once
                 settled = duration >= self._lengths.warm_up_max_s  # steps so long warm up within the first
                 self.phase = "window" if settled else "warm-up"
-                self.window_began = end
             elif self.phase == "warm-up":
                 self._warm_up.append(duration)
                 self._warm_up_s += duration
-                self.window_began = end
                 self._end_warm_up()
             elif self.phase == "window":
                 self._window.append(duration)
                 self._window_s += duration
-                self.window_ended = end
                 self._end_window()
 
     def rate(self) -> Optional[Rate]:
@@ -90,10 +88,13 @@ class Burst:
         """What the window found: keys of `devices.measurement.Measurement`. Empty before its first step."""
         if not self._window:
             return {}
-        found = with_burst_spread(rate(self._window), self._spread)
+        found = rate(self._window)
+        if found.sem is None:  # a step or two
+            found = found._replace(sem=FEW_STEPS_SEM * found.value)
+        found = with_burst_spread(found, self._spread)
         return {
             "throughput": found.value * self.samples_per_step,
-            "throughput_sem": None if found.sem is None else found.sem * self.samples_per_step,
+            "throughput_sem": (found.sem or 0.0) * self.samples_per_step,
             "step_time_s": self._window_s / len(self._window),
             "duration_s": self._window_s,
             "samples": len(self._window) * self.samples_per_step,
@@ -122,5 +123,8 @@ class Burst:
         lengths, elapsed_s = self._lengths, self._window_s
         if elapsed_s >= lengths.max_s:
             self.phase = "done"
-        elif elapsed_s >= lengths.min_s and self._look(elapsed_s) and is_tight(rate(self._window), lengths.tolerance):
-            self.phase = "done"
+        elif elapsed_s >= lengths.min_s and self._look(elapsed_s):
+            tight = is_tight(rate(self._window), lengths.tolerance)
+            self._tight_looks = self._tight_looks + 1 if tight else 0
+            if self._tight_looks == TIGHT_LOOKS:
+                self.phase = "done"

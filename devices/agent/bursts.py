@@ -44,13 +44,15 @@ class BurstRun:
         board: The device.
         sysfs: Its files.
         tell: Gets an event at most twice a second.
+        known: Whether the workload was loaded here before: what fails now is then no matter of its name.
     """
 
-    def __init__(self, supervisor: Supervisor, board: Cpu, sysfs: SysFs, tell: Tell) -> None:
+    def __init__(self, supervisor: Supervisor, board: Cpu, sysfs: SysFs, tell: Tell, known: bool) -> None:
         self._supervisor = supervisor
         self._board = board
         self._sysfs = sysfs
         self._tell = tell
+        self._known = known
         self._told: Optional[float] = None
         self._threads: Optional[int] = None
         self._longest_s = 0.0
@@ -71,9 +73,9 @@ class BurstRun:
         hang_s = HANG_FACTOR * plan["max_s"]
 
         def hear(event: Dict[str, Any]) -> bool:
-            if "threads" in event:
-                self._threads = int(event["threads"])
-                return self._threads != threads
+            self._threads = int(event["threads"])
+            if self._threads != threads:
+                return True
             steps: List[Any] = event["steps"]
             self._longest_s = max([self._longest_s, *(duration for _, duration in steps)])
             supervisor.allow(max(hang_s, HANG_FACTOR * self._longest_s))
@@ -85,7 +87,12 @@ class BurstRun:
         reason: Optional[str] = None
         self._progress(burst, began)
         try:
-            supervisor.load(workload)
+            try:
+                supervisor.load(workload)
+            except TrainerError as error:
+                if error.kind != "input" or not self._known:
+                    raise
+                raise TrainerError("crashed", error.message) from error  # it has trained here before
             throttle = ThrottleWatch(self._sysfs)
             supervisor.exchange(
                 "burst",
@@ -96,11 +103,14 @@ class BurstRun:
                 accumulation=accumulation,
                 threads=threads,
             )
-            if supervisor.aborted and burst.phase != "done":
-                status, reason = "aborted", "aborted on request"
-            elif self._threads != threads:
+            if self._threads != threads:
                 status = "clock_not_applied"
                 reason = "{} threads were asked for, torch has {}".format(threads, self._threads)
+            elif burst.phase != "done":
+                status, reason = "aborted", "aborted on request"
+                if not supervisor.aborted:
+                    supervisor.kill()
+                    status, reason = "crashed", "the trainer ended the burst by itself"
             elif throttle.events() and burst.slowed() > SLOWED:
                 status = "throttled"
                 reason = "the processor was throttled {} times and became {:.0%} slower within the window".format(
@@ -120,6 +130,8 @@ class BurstRun:
             return
         self._told = now
         event: Dict[str, Any] = {"phase": burst.phase, "elapsed_s": now - began}
+        if burst.phase == "window":
+            event["steady"] = burst.steady
         rate = burst.rate()
         if rate is not None:
             event["throughput"] = rate.value * burst.samples_per_step

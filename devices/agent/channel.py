@@ -84,9 +84,13 @@ class Channel:
             self._skipping = True
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError("{} is no number of JSON".format(name))
+
+
 def _parse(line: bytes) -> Message:
     try:
-        message = json.loads(line.decode("utf-8"))
-    except ValueError as error:
+        message = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         return {"unreadable": "no JSON: {}".format(error)}
     return message if isinstance(message, dict) else {"unreadable": "no JSON object"}

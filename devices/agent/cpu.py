@@ -56,7 +56,16 @@ class Cpu:
         return SHARED_SPREAD if flags else OWN_SPREAD
 
     def apply(self, setting: Dict[str, float]) -> Dict[str, float]:
-        """The setting, as it will hold: the trainer is told batch and threads with each burst, and reads them back."""
+        """The setting, as it will hold: the trainer is told batch and threads with each burst, and reads them back.
+
+        Raises:
+            ValueError: a knob this device does not have, or a value that is no whole number >= 1.
+        """
+        for name, value in setting.items():
+            if name not in (BATCH, THREADS):
+                raise ValueError("cpu has no knob {!r}".format(name))
+            if value != int(value) or value < 1:
+                raise ValueError("{} must be a whole number >= 1, not {!r}".format(name, value))
         return dict(setting)
 
     def restore(self) -> List[str]:
@@ -87,7 +96,7 @@ def usable_cpus(sysfs: SysFs) -> int:
 def default_threads(sysfs: SysFs) -> int:
     """Threads that torch takes when nobody tells it: OMP_NUM_THREADS, else one a physical core."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
+    if re.match(r"[1-9][0-9]{0,3}$", asked):
         return int(asked)
     cores = set()
     for cpu in sorted(os.sched_getaffinity(0)):

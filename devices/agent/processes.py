@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import sys
 from typing import List
 
 from .sysfs import SysFs
@@ -26,6 +27,8 @@ def end_with_parent(parent_pid: int) -> None:
     """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
+        sys.stderr.write("its parent has ended, or a program stands between them (a wrapper must exec Python)\n")
+        sys.stderr.flush()
         os._exit(1)
 
 

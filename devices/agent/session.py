@@ -5,7 +5,7 @@ import platform
 import signal
 import sys
 from types import FrameType
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from . import ALIVE, PROTOCOL, VERSION
 from .bursts import BurstRun
@@ -61,6 +61,7 @@ class Session:
         self._board: Optional[Cpu] = None
         self._id: Any = None
         self._told = 0.0
+        self._loaded: List[Any] = []
 
     def run(self) -> int:
         """Answer until the end; whatever happens, the trainer is ended and the knobs are put back."""
@@ -77,7 +78,8 @@ class Session:
                 self._board.restore()
 
     def _answer(self, message: Message) -> None:
-        self._id = message.get("id")
+        number = message.get("id")
+        self._id = number if isinstance(number, (int, str)) else None
         if "unreadable" in message:
             self._refuse("input", "not understood: {}".format(message["unreadable"]), "one JSON object a line")
             return
@@ -97,6 +99,8 @@ class Session:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             text = "the request {} is malformed: {}: {}".format(request, type(error).__name__, error)
             self._refuse("input", text, "the protocol stands in devices/agent/__init__.py")
+        except Exception as error:
+            self._refuse("internal", "{}: {}".format(type(error).__name__, error), None)
         else:
             self._host.send({"id": self._id, "reply": reply})
 
@@ -132,6 +136,7 @@ class Session:
         if message.get("workload") is not None:
             self._tell({"phase": "load"})
             found = {"workload": self._supervisor.load(message["workload"]), "trainer": self._supervisor.versions}
+            self._loaded.append(message["workload"])
         return dict(
             found,
             protocol=PROTOCOL,
@@ -146,7 +151,8 @@ class Session:
         return {"applied": self._require_board().apply(message["setting"])}
 
     def _on_burst(self, message: Message) -> Dict[str, Any]:
-        run = BurstRun(self._supervisor, self._require_board(), self._sysfs, self._tell)
+        known = message["workload"] in self._loaded
+        run = BurstRun(self._supervisor, self._require_board(), self._sysfs, self._tell, known)
         return {"measurement": run.run(message["workload"], message["setting"], message["plan"])}
 
     def _on_train(self, message: Message) -> Dict[str, Any]:

@@ -91,7 +91,7 @@ class Supervisor:
         """Start where needed, load a workload, and say what the trainer found.
 
         Raises:
-            TrainerError: `input` where the workload is at fault, else as `exchange`.
+            TrainerError: `input` where the workload is at fault, `oom` where it does not fit, else as `exchange`.
         """
         self.start()
         try:
@@ -99,7 +99,7 @@ class Supervisor:
         except TrainerError as error:
             if error.kind in ("oom", "crashed", "timeout"):
                 text = "workload '{}' cannot be loaded: {}".format(workload.get("spec"), error.message)
-                raise TrainerError("input", text, error.hint) from error
+                raise TrainerError("oom" if error.kind == "oom" else "input", text, error.hint) from error
             raise
         if self._rest_bytes is None and self._trainer is not None:
             self._rest_bytes = resident_bytes(self._sysfs, self._trainer.pid)
@@ -227,6 +227,8 @@ class Supervisor:
                 return
             if said.get("request") == "abort":
                 self._aborts += 1
+            elif said.get("request") == "bye":
+                self._host.closed = True
             else:
                 busy = {"kind": "input", "message": "one request at a time; this one runs yet", "hint": "abort ends it"}
                 self._host.send({"id": said.get("id"), "error": busy})

@@ -28,7 +28,6 @@ class TrainerProcess:
 
     def __init__(self, command: List[str], clock: Clock, sysfs: SysFs) -> None:
         self._sysfs = sysfs
-        self._ended_by_us = False
         self._requests = 0
         self._process = subprocess.Popen(
             [*command, str(os.getpid())],
@@ -76,8 +75,8 @@ class TrainerProcess:
         words = bytes(self._words).decode("utf-8", "replace")
         if was_killed(code):
             return {"kind": "oom", "message": "the system killed the trainer, as it does when memory runs out"}
-        kind = "oom" if is_out_of_memory(words) else "crashed"
-        return {"kind": kind, "message": "the trainer {}".format(describe_end(code, _last_line(words)))}
+        kind = "oom" if is_out_of_memory(_last_lines(words, 3)) else "crashed"  # what it printed before is its own
+        return {"kind": kind, "message": "the trainer {}".format(describe_end(code, _last_lines(words, 1)))}
 
     def kill(self) -> None:
         """End it and every process it started; may be called again."""
@@ -107,11 +106,13 @@ def _environment() -> Dict[str, str]:
     the one it waits for from its processor: beside one busy process, two threads on two cores were 10 to 40 times
     slower. A short spin costs nothing on an idle machine that could be measured, and saves it on a busy one.
     """
-    chosen = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
-    return dict(os.environ) if chosen else dict(os.environ, GOMP_SPINCOUNT="1000")
+    found = dict(os.environ)
+    if not any(name in found for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+        found["GOMP_SPINCOUNT"] = "1000"
+    found.setdefault("PYTHONHASHSEED", "0")  # the order of a set must be the same when a training is resumed
+    return found
 
 
-def _last_line(text: str) -> str:
-    """The last line that says something: of a traceback, the exception."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+def _last_lines(text: str, count: int) -> str:
+    """The last lines that say something: of a traceback, the exception."""
+    return "\n".join([line for line in text.splitlines() if line.strip()][-count:])

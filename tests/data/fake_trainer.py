@@ -27,7 +27,8 @@ def stop_asked():
 
 def burst(number, message):
     name = message["workload"]["spec"]
-    send(number, event={"threads": message["threads"] + (name == "stubborn threads")})
+    threads = message["threads"] + (name == "stubborn threads")
+    send(number, event={"steps": [], "threads": threads})
     step_s, t = 0.01, time.monotonic()
     for count in range(1000000):
         if count == 2:
@@ -36,7 +37,7 @@ def burst(number, message):
         for _ in range(10):
             t += step_s
             steps.append([t, step_s])
-        send(number, event={"steps": steps})
+        send(number, event={"steps": steps, "threads": threads})
         if name == "real time":
             time.sleep(10 * step_s)
         if stop_asked():

@@ -51,6 +51,10 @@ class Workload:
     def misbehave(self, total):
         if self.what == "raises":
             raise KeyError("pixels")
+        if self.what == "torch refuses":
+            functional.cross_entropy(torch.zeros(3, 2), torch.zeros(4, dtype=torch.long))
+        if self.what == "talks":
+            raise RuntimeError("x" * 2000000)
         if self.what == "nan":
             return total * float("nan")
         if self.what == "hangs":
@@ -91,6 +95,30 @@ def factory_raises():
 def factory_forks():
     os.fork()
     return Workload()
+
+
+def draws():
+    import random
+
+    import numpy
+
+    workload = Workload()
+    workload.offset = numpy.random.randn() + random.random() + len(str(next(iter({"a", "b", "c"})) == "a"))
+    workload.reference_lr = abs(workload.offset) / 1000 + 0.001
+    return workload
+
+
+def one_sample():
+    workload = Workload()
+    workload.train_data = lambda: torch.utils.data.TensorDataset(torch.zeros(1, 4), torch.zeros(1, dtype=torch.long))
+    return workload
+
+
+def judges_badly():
+    workload = Workload()
+    workload.test_data = workload.train_data
+    workload.evaluate = lambda model, batch: "good"
+    return workload
 
 
 def factory_hangs():

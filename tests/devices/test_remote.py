@@ -84,6 +84,9 @@ def test_what_it_says_of_itself(cpu: AgentDevice) -> None:
     assert [knob.name for knob in info.knobs] == ["batch_size", "cpu_threads"]
     assert list(info.knobs[0].values) == [1, 2, 4, 8, 16, 32, 64]  # there are 64 samples
     assert info.knobs[0].default == 8
+    few = AgentDevice("cpu", workload=WorkloadSpec(f"{MISBEHAVING}:one_sample"))
+    assert few.describe().default_setting == {"batch_size": 1}
+    few.close()
     assert max(info.knobs[1].values) >= len(os.sched_getaffinity(0))
     assert {"torch", "python", "cpus"} <= set(info.held_fixed)
     found = cpu.inspect(spec())
@@ -142,8 +145,10 @@ def test_batch_sizes_of_ones_own() -> None:
         (spec("raises"), r"fails in a training step: KeyError: 'pixels' \(line \d+\)"),
         (spec("nan"), "fails in a training step: .*the loss is nan"),
         (spec("says goodbye"), "SystemExit: goodbye"),
+        (spec("torch refuses"), r"fails in a training step: ValueError: Expected input batch_size .* \(line \d+\)"),
+        (spec("talks"), "fails in a training step: RuntimeError: xxxx"),
+        (WorkloadSpec(f"{MISBEHAVING}:judges_badly"), "fails in a test: evaluate.* returned"),
         (spec("leaves"), "cannot be loaded: the trainer ended with exit status 7"),
-        (spec("memory error"), "MemoryError"),
     ],
 )
 def test_a_workload_that_cannot_be_trained_is_refused_in_one_sentence(
@@ -153,6 +158,12 @@ def test_a_workload_that_cannot_be_trained_is_refused_in_one_sentence(
         cpu.inspect(workload)
     assert "\n" not in refusal.value.message
     assert "Traceback" not in refusal.value.message
+    assert cpu.measure(setting(cpu), spec(), SHORT).ok
+
+
+def test_a_workload_that_does_not_fit_is_no_matter_of_typing(cpu: AgentDevice) -> None:
+    with pytest.raises(DeviceError, match=r"cannot be loaded: .*MemoryError"):
+        cpu.inspect(spec("memory error"))
     assert cpu.measure(setting(cpu), spec(), SHORT).ok
 
 
@@ -231,6 +242,60 @@ def test_threads_that_are_not_what_was_asked_for(cpu: AgentDevice) -> None:
     assert found.ok
 
 
+def test_what_a_workload_draws_is_the_same_in_every_process() -> None:
+    workload = WorkloadSpec(f"{MISBEHAVING}:draws")
+    rates = set()
+    for _ in range(2):
+        with AgentDevice("cpu", workload=workload) as device:
+            found = device.inspect(workload)
+            assert found is not None
+            rates.add(found.learning_rate)
+    assert len(rates) == 1
+
+
+def test_a_python_in_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wrap").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (tmp_path / "wrap").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    with AgentDevice("cpu", workload=spec(), python="./wrap") as device:
+        assert device.describe().name == "cpu"
+    (tmp_path / "wrap").write_text(f'#!/bin/sh\n{sys.executable} "$@"\n')
+    with pytest.raises(DeviceError, match="a wrapper must exec Python"):
+        AgentDevice("cpu", workload=spec(), python="./wrap")
+
+
+def test_an_abort_between_the_two_requests_of_a_burst(cpu: AgentDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = cpu._agent.ask
+
+    def late(request: str, *arguments: Any, **parameters: Any) -> Any:
+        reply = ask(request, *arguments, **parameters)
+        if request == "apply":
+            cpu.abort()
+        return reply
+
+    monkeypatch.setattr(cpu._agent, "ask", late)
+    assert cpu.measure(setting(cpu), spec(), replace(SHORT, min_s=60, max_s=60)).status is Status.ABORTED
+
+
+def test_what_fails_to_load_again_is_a_status(tmp_path: Path) -> None:
+    """A server that answered once: the burst crashes, the study goes on."""
+    flag = tmp_path / "flag"
+    source = MISBEHAVING.read_text() + (
+        "\n\ndef flaky():\n"
+        f"    if os.path.exists({str(flag)!r}):\n        raise RuntimeError('server busy')\n"
+        "    return Workload('leaves', 16)\n"
+    )
+    (tmp_path / "flaky.py").write_text(source)
+    workload = WorkloadSpec(f"{tmp_path}/flaky.py:flaky")
+    with AgentDevice("cpu", workload=workload) as device:
+        flag.touch()
+        assert device.measure({"batch_size": 16}, workload, SHORT).status is Status.CRASHED
+        found = device.measure({"batch_size": 8}, workload, SHORT)
+        assert found.status is Status.CRASHED
+        assert found.reason is not None
+        assert "server busy" in found.reason
+
+
 def test_a_lost_agent_is_an_exception() -> None:
     device = AgentDevice("cpu", workload=spec())
     killer = threading.Timer(0.5, os.kill, (device.pid, signal.SIGKILL))
@@ -297,6 +362,7 @@ def test_abort_twice_ends_a_training_at_once(cpu: AgentDevice, tmp_path: Path) -
     ("what", "error", "words"),
     [
         ("raises", DeviceError, "KeyError: 'pixels'"),
+        ("torch refuses", DeviceError, r"ValueError: Expected input batch_size .* \(line \d+\)"),
         ("nan", DeviceError, "the loss is nan"),
         ("leaves", DeviceError, "exit status 7"),
         ("memory error", DeviceError, "MemoryError"),

@@ -13,8 +13,9 @@ from devices.errors import InputError
 from tests.tuner.frozen_examples import MISSING, REPLAYED, write_frozen
 from tests.tuner.test_training import decided
 from tests.tuner.toys import ToyDevice
-from tuner.frozen import changed_files, freeze, read_frozen
+from tuner.frozen import freeze, read_frozen
 from tuner.study import Study
+from tuner.workload_files import changed_files
 
 
 def cases(field: str, words: str, *values: Any) -> list[tuple[str, Any, str]]:

@@ -119,13 +119,18 @@ class TestLength:
         training = decided(**options)
         assert (training.plan.steps, training.epochs) == (steps, epochs)
 
-    def test_data_of_unknown_size(self) -> None:
-        found = WorkloadInfo(64, 0.1, "SGD")
-        with pytest.raises(InputError, match="unknown") as refused:
-            decided(found=found, epochs=3)
-        assert refused.value.hint == "tune train frozen.json --steps 1000"
-        training = decided(found=found, steps=50, effective_batch=128)
-        assert (training.plan.steps, training.epochs, training.plan.warm_up_steps) == (50, None, 5)
+    @pytest.mark.parametrize("options", [{"epochs": 3}, {"steps": 50}, {}])
+    def test_no_training_data(self, options: dict[str, Any]) -> None:
+        with pytest.raises(InputError, match=r"its train_data\(\) gives None"):
+            decided(found=WorkloadInfo(64, 0.1, "SGD"), **options)
+
+    def test_a_rate_beyond_all_numbers(self) -> None:
+        with pytest.raises(InputError, match="is no finite number"):
+            decided({"learning_rate": 1e308}, effective_batch=1000)
+
+    def test_a_single_sample_left_over_is_lent_another(self) -> None:
+        (note,) = decided(effective_batch=65).notes
+        assert "the last micro-batches of each step have 31 and 2" in note
 
 
 class TestPlan:

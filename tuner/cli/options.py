@@ -53,7 +53,7 @@ class KeyValue(click.ParamType[tuple[str, Any]]):
         if not equals or not key:
             self.fail(f"'{value}' is not K=V (such as image_size=32)", param, ctx)
         try:
-            return key, json.loads(text)
+            return key, json.loads(text, parse_constant=lambda name: name)
         except json.JSONDecodeError:
             return key, text
 

@@ -38,7 +38,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--epochs", type=POSITIVE, metavar="N", help="How often every sample is seen.  [default: 20]")
 @click.option("--steps", type=POSITIVE, metavar="N", help="Optimizer steps, instead of epochs.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Of weights and order.  [default: frozen config's]"
+    "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Of weights and order.  [default: frozen config's]"
 )
 @click.option("--checkpoint-dir", type=FOLDER, metavar="DIR", help="Folder of the checkpoints.  [default: checkpoints]")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint, if there is one.")

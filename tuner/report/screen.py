@@ -66,9 +66,9 @@ class Screen:
         if fixed:
             self._print(f"held fixed: {fixed}")
         cap = {"watts": problem.cap.watts, "statistic": problem.cap.statistic} if problem.cap else None
-        resumed = f", going on after {study.bursts_made} bursts" if study.resumed else ""
+        resumed = f", going on after {count(study.bursts_made, 'burst')}" if study.resumed else ""
         self._print(
-            f"study {study.name}: {problem.goal.title} under {cap_text(cap)}, {len(problem.space)} settings"
+            f"study {study.name}: {problem.goal.title} under {cap_text(cap)}, {count(len(problem.space), 'setting')}"
             f", at most {study.bursts} bursts{resumed}"
         )
 
@@ -139,6 +139,8 @@ class Screen:
             "interrupted": "interrupted; the same command goes on",
             None: "not finished; the command that began it goes on",
         }[document["stopped"]]
+        if document["stopped"] == "infeasible" and document["cap"] is None:
+            words = "nothing could be measured"
         if document["recommended"] is None and document["best_measured"] and document["stopped"] == "converged":
             words = "nothing is certain to hold the cap"
         energy = f" and {joules(document['search_energy_j'])}" if document["search_energy_j"] else ""
@@ -212,7 +214,7 @@ def _burst_line(progress: StudyProgress, study: Study) -> Text:
 
 def _event_text(event: Mapping[str, Any], study: Study) -> str:
     """`batch 64: window, 1895 samples/s, 6.9 W`."""
-    parts = [event["phase"]]
+    parts = [event["phase"] + ("" if event.get("steady", True) else " (not steady)")]
     parts += [f"{figure(event['throughput'])} {study.info.throughput_unit}"] if event.get("throughput") else []
     parts += [f"{figure(event['power_w'], 3)} W"] if event.get("power_w") else []
     return f"{setting_text(event['setting'])}: {', '.join(parts)}"

@@ -4,8 +4,10 @@ from typing import Any, Dict, Tuple
 
 import torch
 
+from ..failures import is_ours
 from ..workloads import explain, file_of
-from .loop import LossError, train_window
+from .data import endless
+from .loop import judge, train_window
 
 CHECKED_BATCH = 2  # batch normalization refuses one sample of 1x1
 
@@ -37,8 +39,10 @@ def try_step(spec: str, workload: Any) -> Tuple[Dict[str, Any], Any]:
         batch = _first_batch(workload, data)
         stage = "a training step"
         train_window(workload, model, optimizer, [batch])
+        stage = "a test"
+        judge(workload, model, [batch if not test_samples else _first_batch(workload, test)])
     except (Exception, SystemExit) as error:
-        why = str(error) if isinstance(error, LossError) or type(error) is ValueError else explain(error, path)
+        why = str(error) if is_ours(error) else explain(error, path)
         raise ValueError("workload '{}' fails in {}: {}".format(spec, stage, why)) from error
     info = {
         "batch": int(workload.reference_batch),
@@ -52,10 +56,9 @@ def try_step(spec: str, workload: Any) -> Tuple[Dict[str, Any], Any]:
 
 
 def _first_batch(workload: Any, data: Any) -> Any:
-    """A batch of the first samples, in the order they lie."""
+    """A small batch, fetched as a burst fetches it."""
     if data is None:
         return workload.example_input(CHECKED_BATCH)
     if len(data) == 0:
         raise ValueError("train_data() is empty")
-    loader = torch.utils.data.DataLoader(data, batch_size=CHECKED_BATCH)
-    return next(iter(loader))
+    return next(endless(data, CHECKED_BATCH, 0))

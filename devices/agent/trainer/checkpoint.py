@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import time
+import zipfile
 from typing import Any, BinaryIO, Dict, List, Optional, Tuple
 
 import torch
@@ -19,6 +20,10 @@ POLL_S = 0.05  # between two looks at a lock that is held
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 State = Dict[str, Any]
+
+
+class StorageError(ValueError):
+    """Something could not be written: a full disk, a folder that has gone."""
 
 
 class Checkpoints:
@@ -90,7 +95,7 @@ class Checkpoints:
         """Write a checkpoint of the training after `state["step"]` steps; its path. The last two are kept.
 
         Raises:
-            ValueError: the disk is full, or the folder cannot be written; earlier checkpoints stay whole.
+            StorageError: the disk is full, or the folder cannot be written; earlier checkpoints stay whole.
         """
         path = os.path.join(self.folder, "step-{}.pt".format(state["step"]))
         save(dict(state, format=FORMAT), path, "a checkpoint", "--checkpoint-dir")
@@ -121,6 +126,10 @@ def load(path: str) -> State:
     """
     # It holds more than tensors: an optimizer of the user's may keep anything. Older versions know no such option.
     options = {"weights_only": False} if "weights_only" in inspect.signature(torch.load).parameters else {}
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()  # torch does not compare the checksums
+    if damaged is not None:
+        raise ValueError("{} in it is damaged".format(damaged))
     with open(path, "rb") as file:
         state: Any = torch.load(file, map_location="cpu", **options)
     if not isinstance(state, dict) or state.get("format") != FORMAT:
@@ -138,7 +147,7 @@ def save(content: Any, path: str, what: str, option: str) -> None:
         option: What names its folder on the command line, for errors.
 
     Raises:
-        ValueError: the disk is full, or the folder cannot be written. Nothing is left of the file.
+        StorageError: the disk is full, or the folder cannot be written. Nothing is left of the file.
     """
     folder = os.path.dirname(path)
     partial = path + PARTIAL
@@ -159,8 +168,8 @@ def save(content: Any, path: str, what: str, option: str) -> None:
         if not isinstance(error, OSError):
             raise
         if error.errno not in NO_SPACE:
-            raise ValueError("{} cannot be written to {}: {}".format(what, folder, error.strerror)) from error
-        raise ValueError(
+            raise StorageError("{} cannot be written to {}: {}".format(what, folder, error.strerror)) from error
+        raise StorageError(
             "the disk is full: {} takes {} in {}, and {} are free; make room, or give another folder with {}".format(
                 what, _megabytes(_tensor_bytes(content)), folder, _megabytes(shutil.disk_usage(folder).free), option
             )

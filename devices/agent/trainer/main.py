@@ -5,10 +5,13 @@ of the user's runs: what a workload prints goes to standard error, and what it r
 
     {"id": 0, "event": {"ready": {"python": ..., "torch": ...}}}          once, when torch is there
     load   workload                             -> reply: what `devices.device.WorkloadInfo` needs
-    burst  micro_batch, accumulation, threads   -> events {"steps": [[end_s, duration_s], ...]} until `stop`; reply {}
+    burst  micro_batch, accumulation, threads   -> events {"steps": [[end_s, duration_s], ...], "threads": n} until
+                                                   `stop`; reply {}
     train  plan, threads                        -> events of `Device.train`, until done or `stop`; reply: the result
 """
 
+import importlib
+import importlib.util
 import itertools
 import json
 import os
@@ -20,9 +23,10 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..channel import Channel, Message
 from ..clock import Clock
-from ..failures import is_out_of_memory
+from ..failures import is_ours, is_out_of_memory
 from ..processes import end_with_parent
 
+LONGEST_TEXT = 2000  # characters of an exception that are passed on
 REPORT_S = 0.1  # between two reports of steps: rarer than steps of a small model, often enough to end a burst in time
 
 
@@ -43,6 +47,8 @@ def main(parent_pid: int) -> int:
         hint = "--python PATH, of a Python that imports torch"
         channel.send({"id": 0, "error": {"kind": "device", "message": text, "hint": hint}})
         return 1
+    if importlib.util.find_spec("numpy") is not None:  # imported now, it is seeded before the workload draws from it
+        importlib.import_module("numpy")
     versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     channel.send({"id": 0, "event": {"ready": versions}})
     return Trainer(channel).run()
@@ -106,18 +112,24 @@ class Trainer:
     def _explain(self, message: Message, error: BaseException) -> Dict[str, Any]:
         """What the agent is told of an exception: `oom`, `crashed`, or `input` where the user can mend it."""
         from ..workloads import explain, file_of
+        from .checkpoint import StorageError
         from .loop import LossError
 
         spec = message.get("workload", {}).get("spec", "")
-        ours = isinstance(error, LossError) or type(error) is ValueError
+        ours = is_ours(error)
         text = str(error) if ours else explain(error, file_of(spec))
+        hint = None
         if isinstance(error, MemoryError) or is_out_of_memory(text):
             kind = "oom"
-        elif type(error) is ValueError and message["request"] in ("load", "train"):
+        elif isinstance(error, StorageError):
+            kind = "store"
+        elif isinstance(error, LossError):
+            kind, hint = "crashed", "a lower learning_rate in the frozen config, and a new start without --resume"
+        elif ours and message["request"] in ("load", "train"):
             kind = "input"
         else:
             kind = "crashed"
-        return {"kind": kind, "message": text, "hint": None}
+        return {"kind": kind, "message": text[:LONGEST_TEXT], "hint": hint}
 
     def _load(self, asked: Dict[str, Any]) -> Dict[str, Any]:
         """Make the workload, unless it is the one that is loaded, and try a step of it.
@@ -127,10 +139,12 @@ class Trainer:
         """
         from ..workloads import load
         from .check import try_step
+        from .state import seed_all
 
         key = (asked["spec"], json.dumps(asked["args"], sort_keys=True), asked["data"])
         if key != self._key:
             self._key = None
+            seed_all(0)  # whatever the workload draws while it is made is the same in every process
             workload = load(asked["spec"], asked["args"], asked["data"])
             self._info, self._data = try_step(asked["spec"], workload)
             self._workload = workload
@@ -154,7 +168,7 @@ class Trainer:
             batches = synthetic(workload, micro_batch)
         else:
             batches = endless(self._data, micro_batch, 0)
-        self._send({"event": {"threads": torch.get_num_threads()}})
+        self._send({"event": {"steps": [], "threads": torch.get_num_threads()}})
         steps: List[Tuple[float, float]] = []
         reported = before = time.monotonic()
         while True:
@@ -163,7 +177,7 @@ class Trainer:
             steps.append((now, now - before))
             before = now
             if now - reported >= REPORT_S:
-                self._send({"event": {"steps": steps}})
+                self._send({"event": {"steps": steps, "threads": torch.get_num_threads()}})
                 steps, reported = [], now
                 if self._should_stop():
                     return {}

@@ -13,6 +13,7 @@ from .learner import Learner
 from .loop import synchronize
 from .state import Asked, differences, essence, random_states, read_plan, seed_all, set_random_states
 
+ALIVE_S = 5.0  # between two signs of life within a step, or a test
 EVENT_S = 0.5  # between two events of progress, at least
 CHECKPOINT_S = 1.0  # between two checkpoints, at least
 LOCK_S = 10.0  # how long a resumption waits for the training before it to end
@@ -94,7 +95,7 @@ class _Training:
         self.folder = folder
         state = self._begin()
         if state is not None and state["step"] == self.asked.steps and state["result"] is not None:
-            self._write_model(state["model"], replace=False)
+            self._write_model(state["model"])
             return dict(state["result"], resumed=True, checkpoint=self.path)
         self.learner = Learner(self.workload, self.asked, self.device)
         for note in self.learner.notes():
@@ -134,6 +135,13 @@ class _Training:
 
     def _restore(self, state: State) -> None:
         self.learner.restore(state, str(self.path))
+        threads = state.get("threads")
+        if threads != torch.get_num_threads():
+            self._note(
+                "it was begun with {} threads and goes on with {}: the result is not the same to the last bit".format(
+                    threads, torch.get_num_threads()
+                )
+            )
         self.step = state["step"]
         self.loss_sum, self.terms, self.trained_s = state["loss_sum"], state["terms"], state["trained_s"]
         set_random_states(state["random"], self.device)
@@ -148,7 +156,7 @@ class _Training:
                 return False
             began = time.monotonic()
             sizes, batches = next(steps)
-            loss_sum, terms, rate = self.learner.learn(self.step, sizes, batches)
+            loss_sum, terms, rate = self.learner.learn(self.step, sizes, self._alive(batches, "step"))
             if self.step % self.per_epoch == 0:
                 self.loss_sum, self.terms = 0.0, 0
             self.step += 1
@@ -192,14 +200,23 @@ class _Training:
             for note in notes:
                 self._note(note)
         result = dict(self._result(finished=True), test_accuracy=accuracy, test_loss=loss)
-        self._write_model(self.learner.model.state_dict(), replace=True)
+        self._write_model(self.learner.model.state_dict())
         self.folder.write(self._state(before, result))
         return result
 
     def _until_stopped(self, batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
+        for batch in self._alive(batches, "test"):
             if self.should_stop():
                 raise _StopError
+            yield batch
+
+    def _alive(self, batches: Iterable[Any], phase: str) -> Iterator[Any]:
+        """`batches`, with an event now and then: what takes minutes must not look like a hang."""
+        told_s = time.monotonic()
+        for batch in batches:
+            if time.monotonic() - told_s >= ALIVE_S:
+                self.tell({"phase": phase})
+                told_s = time.monotonic()
             yield batch
 
     def _checkpoint(self) -> None:
@@ -217,19 +234,18 @@ class _Training:
             "terms": self.terms,
             "trained_s": self.trained_s,
             "random": random,
+            "threads": torch.get_num_threads(),
             "plan": self.asked.plan,
             "essence": self.essence,
             "result": result,
             **self.learner.state(),
         }
 
-    def _write_model(self, weights: Dict[str, Any], replace: bool) -> None:
+    def _write_model(self, weights: Dict[str, Any]) -> None:
         """Write `model.pt`, with the weights on the CPU, where a folder for it was given."""
         if self.asked.out_dir is None:
             return
         path = os.path.join(os.path.abspath(os.path.expanduser(self.asked.out_dir)), MODEL)
-        if not replace and os.path.exists(path):
-            return
         for name, value in weights.items():
             if isinstance(value, torch.Tensor):
                 weights[name] = value.cpu()

@@ -108,7 +108,9 @@ def test_what_boards_print_when_memory_runs_out(text: str) -> None:
     assert is_out_of_memory(text)
 
 
-@pytest.mark.parametrize("text", ["", "ValueError: no good", "NvMapReserve", "error 12", "KeyError: 'memory'"])
+@pytest.mark.parametrize(
+    "text", ["", "ValueError: no good", "NvMapReserve", "error 12", "KeyError: 'memory'", "failed to allocate a port"]
+)
 def test_what_is_no_shortage_of_memory(text: str) -> None:
     assert not is_out_of_memory(text)
 

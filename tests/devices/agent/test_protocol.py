@@ -259,6 +259,20 @@ def test_a_burst_ends_before_the_machine_runs_out_of_memory(tmp_path: Path) -> N
     agent.close()
 
 
+def test_a_knob_or_value_it_does_not_have_is_not_applied(agent: Agent) -> None:
+    agent.hello()
+    for setting in ({"gpu_freq_mhz": 510}, {"batch_size": 0}, {"cpu_threads": 1.5}):
+        assert agent.ask("apply", setting=setting)["error"]["kind"] == "input"
+
+
+def test_bye_ends_a_burst(agent: Agent) -> None:
+    agent.hello()
+    agent.send("burst", workload=_workload("real time"), setting=SETTING, plan={**PLAN, "max_s": 60, "tolerance": 0})
+    time.sleep(0.2)
+    agent.send("bye")
+    assert agent.process.wait(timeout=5) == 0
+
+
 def test_a_training_that_is_refused_does_no_harm_to_what_follows(agent: Agent) -> None:
     agent.hello()
     plan = {"setting": SETTING, "steps": 3}
@@ -282,6 +296,9 @@ def test_one_request_at_a_time(agent: Agent) -> None:
     [
         (b"hello\n", "no JSON"),
         (b"[1, 2]\n", "no JSON object"),
+        (b"[" * 100_000 + b"\n", "no JSON"),
+        (b'{"id": NaN, "request": "hello"}\n', "NaN is no number"),
+        (b'{"id": 1e999, "request": "dance"}\n', "no request is named 'dance'"),
         (b"\xff\xfe\n", "no JSON"),
         (b"x" * 1_100_000 + b"\n", "a line of more than"),
         (b'{"id": 1}\n', "no request is named None"),

@@ -133,9 +133,8 @@ def test_a_finished_run_gives_its_result_again(tmp_path: Path) -> None:
     again = run(resume=True, out_dir=str(out))
     assert again == {**result, "resumed": True}
     assert run.events == []
-    before = (out / "model.pt").stat()
+    (out / "model.pt").write_bytes(b"of another training")
     assert run(resume=True, out_dir=str(out)) == again
-    assert (out / "model.pt").stat() == before
     state = checkpoint.load(result["checkpoint"])
     torch.testing.assert_close(weights_of(out / "model.pt"), dict(state["model"]), check_device=True)
 
@@ -152,6 +151,19 @@ def test_a_corrupt_last_checkpoint_falls_back_to_the_one_before(tmp_path: Path) 
     assert "step-4.pt cannot be read" in run.notes()[0]
     assert "going on from step-3.pt" in run.notes()[0]
     assert run.names() == [".lock", "step-4.pt.broken", "step-6.pt", "step-7.pt"]
+
+
+def test_a_checkpoint_with_a_flipped_bit_is_not_believed(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run(stop_at=3)
+    run(stop_at=1, resume=True)
+    path = tmp_path / "step-4.pt"
+    data = bytearray(path.read_bytes())
+    weights = checkpoint.load(str(path))["model"]["0.weight"].numpy().tobytes()
+    data[data.index(weights)] ^= 255
+    path.write_bytes(data)
+    assert run(resume=True)["finished"]
+    assert "step-4.pt cannot be read" in run.notes()[0]
 
 
 def test_nothing_is_begun_over_checkpoints_that_cannot_be_read(tmp_path: Path) -> None:
