@@ -10,6 +10,9 @@ A workload is any object with
 - ``reference_batch`` and ``reference_lr``: the effective batch and the learning rate that belong together;
 - optionally ``evaluate(model, batch)``: (number of correct terms, number of terms).
 
+A training that is resumed goes on bit for bit where all random numbers come from the global generators of torch,
+`random` and numpy: their states are in the checkpoint, those of a generator of the data set's own are not.
+
 Errors are ValueError, in words for the user: this code also runs on the board, without the host's packages.
 """
 
