@@ -6,12 +6,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from devices.measurement import Measurement
 from tuner.recording import Recorded, Recording, RecordingProgress, RecordingSink
-from tuner.report.screen import console
+from tuner.report.screen import console, count_bar
 from tuner.report.text import count, figure, seconds, setting_text, source_text
 
 _REASONS = 5  # that are printed
@@ -76,16 +75,7 @@ class RecordingScreen:
         if not self._console.is_terminal:
             yield None if self._quiet else line
             return
-        bar = Progress(
-            SpinnerColumn(),
-            TextColumn("bursts", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            transient=True,
-        )
+        bar = count_bar(self._console, "bursts")
         with bar:
             task = bar.add_task("starting", total=recording.resumed + recording.sweep.left, completed=recording.resumed)
 

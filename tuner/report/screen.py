@@ -45,6 +45,20 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
+def count_bar(out: Console, what: str) -> Progress:
+    """A bar that counts `what` and goes away in the end; a task's description stands behind it."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn(what, markup=False),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=out,
+        transient=True,
+    )
+
+
 class Screen:
     """The text output of `tune run`. Quiet (`--json`): standard output stays free, progress goes to a terminal only."""
 
@@ -82,16 +96,7 @@ class Screen:
         if not self._console.is_terminal:
             yield Watchers(None if self._quiet else line)
             return
-        bar = Progress(
-            SpinnerColumn(),
-            TextColumn("bursts", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            transient=True,
-        )
+        bar = count_bar(self._console, "bursts")
         with bar:
             task = bar.add_task("starting", total=study.bursts, completed=study.bursts_made)
             best = ""

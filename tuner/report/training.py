@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-
 from devices.device import DeviceInfo, EventSink
-from tuner.report.screen import console
+from tuner.report.screen import console, count_bar
 from tuner.report.text import count, figure, joules, seconds, setting_text, source_text
 from tuner.training import Training
 
@@ -49,15 +47,7 @@ class TrainingScreen:
         if not self._console.is_terminal:
             yield self._plain(training)
             return
-        bar = Progress(
-            SpinnerColumn(),
-            TextColumn("steps", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            transient=True,
-        )
+        bar = count_bar(self._console, "steps")
         with bar:
             task = bar.add_task("starting", total=training.plan.steps)
 
