@@ -29,8 +29,7 @@ class Training:
         plan: What the device is told.
         micro_batch: Samples of a forward and backward pass.
         accumulation_steps: Passes of an optimizer step, a smaller last one counted.
-        epochs: How often every sample is seen, or None where the size of the data is not known.
-        steps_per_epoch: Optimizer steps of an epoch, or None likewise.
+        epochs: How often every sample is seen.
         notes: Sentences for the user on what was decided.
     """
 
@@ -38,8 +37,7 @@ class Training:
     plan: TrainingPlan
     micro_batch: int
     accumulation_steps: int
-    epochs: float | None
-    steps_per_epoch: int | None
+    epochs: float
     notes: tuple[str, ...]
 
 
@@ -109,7 +107,12 @@ def decide(
     reference = config.reference or found
     effective = request.effective_batch or config.effective_batch or max(reference.batch, config.micro_batch)
     samples = found.train_samples
-    if samples is not None and effective > samples:
+    if samples is None:
+        raise InputError(
+            f"{config.workload.spec} has no training data: its train_data() gives None",
+            hint="a workload that gives data, or --data PATH where it takes some",
+        )
+    if effective > samples:
         raise InputError(
             f"the effective batch {effective} is larger than the training data of {config.workload.spec}: "
             f"{samples} samples",
@@ -130,8 +133,8 @@ def decide(
         )
     if config.cap_w is not None and not info.statistics:
         said.append(f"the cap of {config.cap_w:g} W is not held: {info.name} has no power meter")
-    per_epoch = None if samples is None else -(-samples // effective)
-    steps = _steps(request, config, per_epoch)
+    per_epoch = -(-samples // effective)
+    steps = request.steps or (request.epochs or DEFAULT_EPOCHS) * per_epoch
     warm_up = _warm_up_steps(reference, effective, rate, steps, per_epoch)
     plan = TrainingPlan(
         setting=setting,
@@ -151,8 +154,7 @@ def decide(
         plan=replace(plan, identity=_identity(workload, info, setting)),
         micro_batch=micro,
         accumulation_steps=accumulation,
-        epochs=None if per_epoch is None else steps / per_epoch,
-        steps_per_epoch=per_epoch,
+        epochs=steps / per_epoch,
         notes=tuple(said),
     )
 
@@ -170,10 +172,17 @@ def _batch_notes(config: FrozenTraining, effective: int) -> list[str]:
 
 
 def _last_ones(effective: int, micro: int) -> str:
-    """How a window that is no multiple ends; a single sample left over is lent another (see the trainer's `split`)."""
-    if effective % micro == 1 and micro > 2:
-        return f"the last micro-batches of each step have {micro - 1} and 2"
-    return f"the last micro-batch of each step has {effective % micro}"
+    """How a window that is no multiple of the micro-batch ends."""
+    last = last_micro_batch(effective, micro)
+    if last == effective % micro:
+        return f"the last micro-batch of each step has {last}"
+    return f"the last micro-batches of each step have {micro - 1} and {last}"
+
+
+def last_micro_batch(effective: int, micro: int) -> int:
+    """Samples of the last micro-batch of a window; a single one left over is lent another (the trainer's `split`)."""
+    left = effective % micro or micro
+    return 2 if left == 1 and effective > micro > 2 else left
 
 
 def _learning_rate(config: FrozenTraining, reference: WorkloadInfo, effective: int) -> tuple[float, str | None]:
@@ -198,23 +207,11 @@ def _learning_rate(config: FrozenTraining, reference: WorkloadInfo, effective: i
     )
 
 
-def _steps(request: TrainRequest, config: FrozenTraining, per_epoch: int | None) -> int:
-    if per_epoch is None:
-        raise InputError(
-            f"{config.workload.spec} has no training data: its train_data() gives None",
-            hint="a workload that gives data, or --data PATH where it takes some",
-        )
-    if request.steps is not None:
-        return request.steps
-    return (request.epochs or DEFAULT_EPOCHS) * per_epoch
-
-
-def _warm_up_steps(reference: WorkloadInfo, effective: int, rate: float, steps: int, per_epoch: int | None) -> int:
+def _warm_up_steps(reference: WorkloadInfo, effective: int, rate: float, steps: int, per_epoch: int) -> int:
     """Optimizer steps over which the learning rate grows from the reference one; 0 where there is nothing to grow."""
     if effective <= reference.batch or rate <= reference.learning_rate:
         return 0
-    share = int(steps * WARM_UP_SHARE)
-    return share if per_epoch is None else min(WARM_UP_EPOCHS * per_epoch, share)
+    return min(WARM_UP_EPOCHS * per_epoch, int(steps * WARM_UP_SHARE))
 
 
 def _identity(workload: WorkloadSpec, info: DeviceInfo, setting: Setting) -> dict[str, Any]:

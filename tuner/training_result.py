@@ -44,7 +44,7 @@ def training_document(
         "warm_up_steps": plan.warm_up_steps,
         "steps": result.steps,
         "steps_planned": plan.steps,
-        "epochs": training.epochs and knob_value(training.epochs),
+        "epochs": knob_value(training.epochs),
         "seed": plan.seed,
         "resumed": result.resumed,
         "finished": result.finished,

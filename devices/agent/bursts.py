@@ -4,7 +4,8 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .burst import Burst, Lengths
 from .cpu import BATCH, Cpu
-from .supervisor import Supervisor, TrainerError
+from .failures import AgentError
+from .supervisor import Supervisor
 from .sysfs import SysFs
 
 Tell = Callable[[Dict[str, Any]], None]
@@ -13,7 +14,7 @@ TELL_S = 0.5  # between two events for the host
 HANG_FACTOR = 12  # a step that takes longer than this many longest windows, or than this many longest steps, hangs
 SLOWED = 0.05  # a throttled processor that became this much slower within the window does not count as steady
 
-FAILED = {"oom": "oom", "crashed": "crashed", "timeout": "timeout", "aborted": "aborted"}
+FAILURES = ("oom", "crashed", "timeout", "aborted")  # errors that are statuses of a burst
 
 
 class ThrottleWatch:
@@ -61,15 +62,14 @@ class BurstRun:
         """The measurement, as `devices.measurement.Measurement.to_json` writes it.
 
         Raises:
-            TrainerError: no burst can be made at all: kinds `input` (the workload) and `device` (the trainer).
+            AgentError: no burst can be made at all: kinds `input` (the workload) and `device` (the trainer).
         """
         supervisor, clock = self._supervisor, self._supervisor.clock
         began = clock.monotonic()
         accumulation = max(int(plan.get("accumulation", 1)), 1)
         micro_batch = int(setting[BATCH])
         threads = self._board.threads(setting)
-        metered = False
-        burst = Burst(Lengths.of(plan, metered), micro_batch * accumulation, self._board.burst_spread)
+        burst = Burst(Lengths.of(plan, self._board.metered), micro_batch * accumulation, self._board.burst_spread)
         hang_s = HANG_FACTOR * plan["max_s"]
 
         def hear(event: Dict[str, Any]) -> bool:
@@ -89,10 +89,10 @@ class BurstRun:
         try:
             try:
                 supervisor.load(workload)
-            except TrainerError as error:
+            except AgentError as error:
                 if error.kind != "input" or not self._known:
                     raise
-                raise TrainerError("crashed", error.message) from error  # it has trained here before
+                raise AgentError("crashed", error.message) from error  # it has trained here before
             throttle = ThrottleWatch(self._sysfs)
             supervisor.exchange(
                 "burst",
@@ -116,10 +116,10 @@ class BurstRun:
                 reason = "the processor was throttled {} times and became {:.0%} slower within the window".format(
                     throttle.events(), burst.slowed()
                 )
-        except TrainerError as error:
-            if error.kind not in FAILED:
+        except AgentError as error:
+            if error.kind not in FAILURES:
                 raise
-            status, reason = FAILED[error.kind], error.message
+            status, reason = error.kind, error.message
         supervisor.rest()
         measured = burst.figures() if status in ("ok", "throttled") else {}
         return dict(measured, status=status, reason=reason, source="measured", cost_s=clock.monotonic() - began)

@@ -31,7 +31,7 @@ class Cpu:
     """
 
     name = "cpu"
-    accelerator = "cpu"  # where torch computes
+    metered = False
 
     def __init__(self, sysfs: SysFs) -> None:
         self._sysfs = sysfs

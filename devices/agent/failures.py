@@ -16,6 +16,22 @@ OUT_OF_MEMORY = re.compile(
 )
 
 
+class AgentError(Exception):
+    """A request that is not answered with a result.
+
+    Args:
+        kind: As in the protocol: `input`, `device`, `store`, `internal`; or how a trainer failed: `oom`, `crashed`,
+            `timeout`, `aborted`.
+        message, hint: In words for the user.
+    """
+
+    def __init__(self, kind: str, message: str, hint: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.hint = hint
+
+
 def is_out_of_memory(text: str) -> bool:
     """Whether an error's text tells that memory ran out."""
     return OUT_OF_MEMORY.search(text) is not None

@@ -12,11 +12,12 @@ from .bursts import BurstRun
 from .channel import Channel, Message
 from .clock import Clock
 from .cpu import Cpu
+from .failures import AgentError
 from .processes import adopt_orphans
-from .supervisor import Supervisor, TrainerError
+from .supervisor import Supervisor
 from .sysfs import SysFs
 
-TRAINING_SILENCE_S = 600.0  # a test set on a slow board is gone through without a word
+TRAINING_SILENCE_S = 600.0  # longest time for one micro-batch: between two there are signs of life
 ALIVE_S = 2.0  # longest silence towards the host while it waits for an answer
 BOARDS = {Cpu.name: Cpu}
 
@@ -33,16 +34,6 @@ def serve(sysfs_root: str = "/") -> int:
 
 def _leave(number: int, frame: Optional[FrameType]) -> None:
     sys.exit(128 + number)  # through every `finally`
-
-
-class RefusedError(Exception):
-    """A request that cannot be done; `kind`, `message` and `hint` as in the protocol."""
-
-    def __init__(self, kind: str, message: str, hint: Optional[str] = None) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.hint = hint
 
 
 class Session:
@@ -94,7 +85,7 @@ class Session:
         self._supervisor.begin()
         try:
             reply = handler(message)
-        except (RefusedError, TrainerError) as error:
+        except AgentError as error:
             self._refuse(error.kind, error.message, error.hint)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             text = "the request {} is malformed: {}: {}".format(request, type(error).__name__, error)
@@ -117,7 +108,7 @@ class Session:
 
     def _require_board(self) -> Cpu:
         if self._board is None:
-            raise RefusedError("input", "no device yet", "hello comes first")
+            raise AgentError("input", "no device yet", "hello comes first")
         return self._board
 
     # ---- requests
@@ -125,10 +116,10 @@ class Session:
     def _on_hello(self, message: Message) -> Dict[str, Any]:
         if message.get("protocol") != PROTOCOL:
             text = "this agent speaks protocol {}, the host {}".format(PROTOCOL, message.get("protocol"))
-            raise RefusedError("device", text, "use the agent of the same version")
+            raise AgentError("device", text, "use the agent of the same version")
         name = message.get("device")
         if name not in BOARDS:
-            raise RefusedError("input", "this machine is no '{}'".format(name), "devices: {}".format(", ".join(BOARDS)))
+            raise AgentError("input", "this machine is no '{}'".format(name), "devices: {}".format(", ".join(BOARDS)))
         self._board = BOARDS[name](self._sysfs)
         self._supervisor.python = message.get("python")
         self._supervisor.start_up_s = float(message.get("start_up_s") or self._supervisor.start_up_s)

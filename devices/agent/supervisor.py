@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .channel import Channel, Message
 from .clock import Clock
+from .failures import AgentError
 from .memory import MIB, MemoryGuard, resident_bytes
 from .sysfs import SysFs
 from .trainer_process import TrainerProcess
@@ -19,21 +20,6 @@ LEAK_FACTOR, LEAK_SLACK = 2, 512 * MIB  # a trainer that holds more than this af
 
 Hear = Callable[[Dict[str, Any]], bool]
 """Told every event of a request; True asks the trainer to stop."""
-
-
-class TrainerError(Exception):
-    """A request that the trainer did not answer with a result.
-
-    Args:
-        kind: `input`, `device`, `oom`, `crashed`, `timeout` or `aborted`.
-        message, hint: In words for the user.
-    """
-
-    def __init__(self, kind: str, message: str, hint: Optional[str] = None) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.hint = hint
 
 
 class Supervisor:
@@ -69,7 +55,7 @@ class Supervisor:
         """Have a trainer, if there is none.
 
         Raises:
-            TrainerError: it does not start (`device`), or that was aborted.
+            AgentError: it does not start (`device`), or that was aborted.
         """
         if self._trainer is not None and not self._trainer.gone:
             return
@@ -79,10 +65,10 @@ class Supervisor:
             self._trainer = TrainerProcess(command, self.clock, self._sysfs)
         except OSError as error:
             text = "the trainer does not start: {}: {}".format(command[0], error.strerror or error)
-            raise TrainerError("device", text, "--python PATH, of a Python that imports torch") from error
+            raise AgentError("device", text, "--python PATH, of a Python that imports torch") from error
         try:
             ready = self._follow(0, self.start_up_s, lambda event: False, until_ready=True)
-        except TrainerError:
+        except AgentError:
             self.kill()
             raise
         self.versions = ready["ready"]
@@ -91,15 +77,15 @@ class Supervisor:
         """Start where needed, load a workload, and say what the trainer found.
 
         Raises:
-            TrainerError: `input` where the workload is at fault, `oom` where it does not fit, else as `exchange`.
+            AgentError: `input` where the workload is at fault, `oom` where it does not fit, else as `exchange`.
         """
         self.start()
         try:
             info: Dict[str, Any] = self.exchange("load", self.start_up_s, lambda event: False, workload=workload)
-        except TrainerError as error:
+        except AgentError as error:
             if error.kind in ("oom", "crashed", "timeout"):
                 text = "workload '{}' cannot be loaded: {}".format(workload.get("spec"), error.message)
-                raise TrainerError("oom" if error.kind == "oom" else "input", text, error.hint) from error
+                raise AgentError("oom" if error.kind == "oom" else "input", text, error.hint) from error
             raise
         if self._rest_bytes is None and self._trainer is not None:
             self._rest_bytes = resident_bytes(self._sysfs, self._trainer.pid)
@@ -147,14 +133,14 @@ class Supervisor:
             parameters: Of the request.
 
         Raises:
-            TrainerError: the trainer reported an error, died, hung, starved the machine or was aborted. It is then
+            AgentError: the trainer reported an error, died, hung, starved the machine or was aborted. It is then
                 gone, except where it refused to load a workload.
         """
         assert self._trainer is not None
         number = self._trainer.ask(request, **parameters)
         try:
             return self._follow(number, silence_s, hear, patient=patient)
-        except TrainerError as error:
+        except AgentError as error:
             if error.kind != "input" or request != "load":
                 self.kill()
             raise
@@ -181,7 +167,7 @@ class Supervisor:
                 heard = now
                 if "error" in message:
                     error = message["error"]
-                    raise TrainerError(error["kind"], error["message"], error.get("hint"))
+                    raise AgentError(error["kind"], error["message"], error.get("hint"))
                 if "reply" in message:
                     reply: Dict[str, Any] = message["reply"]
                     return reply
@@ -194,21 +180,21 @@ class Supervisor:
             elif message is None and trainer.gone:
                 message = trainer.receive()  # what it said last
                 if message is None:
-                    raise TrainerError(**trainer.failure())
+                    raise AgentError(**trainer.failure())
                 continue
             if now - looked >= TICK_S:
                 looked = now
                 shortage = guard.shortage()
                 if shortage is not None:
-                    raise TrainerError("oom", shortage)
+                    raise AgentError("oom", shortage)
             if self.aborted:
                 if aborted_at is None:
                     trainer.ask("stop")
                     aborted_at = now
                 if self._aborts > 1 or self._host.closed or (not patient and now - aborted_at > STOP_GRACE_S):
-                    raise TrainerError("aborted", "aborted on request")
+                    raise AgentError("aborted", "aborted on request")
             if now - heard > self._silence_s:
-                raise TrainerError("timeout", "the trainer said nothing for {:.3g} s".format(now - heard))
+                raise AgentError("timeout", "the trainer said nothing for {:.3g} s".format(now - heard))
 
     def _next(self, trainer: TrainerProcess) -> Optional[Message]:
         """What the trainer says next, waiting a tick for it at most; the host is heard too."""

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from devices.agent.trainer.data import split
 from devices.device import BATCH_KNOB, DeviceInfo, Knob
 from devices.errors import InputError
 from devices.training import WorkloadInfo
 from tests.tuner.frozen_examples import EMULATED, REPLAYED, write_frozen
 from tuner.frozen import read_frozen
 from tuner.frozen_check import frozen_training
-from tuner.training import Training, cannot_train, decide, provenance, refuse_source
+from tuner.report.training import recipe
+from tuner.training import Training, cannot_train, decide, last_micro_batch, provenance, refuse_source
 from tuner.training_request import TrainRequest, check_request
 
 CPU = DeviceInfo(name="cpu", source="measured", knobs=(Knob(BATCH_KNOB, (16, 32, 64)),))
@@ -129,8 +131,14 @@ class TestLength:
             decided({"learning_rate": 1e308}, effective_batch=1000)
 
     def test_a_single_sample_left_over_is_lent_another(self) -> None:
-        (note,) = decided(effective_batch=65).notes
-        assert "the last micro-batches of each step have 31 and 2" in note
+        training = decided(effective_batch=65)
+        assert "the last micro-batches of each step have 31 and 2" in training.notes[0]
+        assert split(65, 32)[-2:] == [31, last_micro_batch(65, 32)]
+        assert "micro-batch 32 x 3 (the last of 2) = effective batch 65" in recipe(training)
+
+    def test_the_last_micro_batch_is_the_trainers(self) -> None:
+        for micro in range(1, 9):
+            assert [last_micro_batch(n, micro) for n in range(1, 40)] == [split(n, micro)[-1] for n in range(1, 40)]
 
 
 class TestPlan:

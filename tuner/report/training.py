@@ -11,7 +11,7 @@ from typing import Any
 from devices.device import DeviceInfo, EventSink
 from tuner.report.screen import console, count_bar
 from tuner.report.text import count, figure, joules, seconds, setting_text, source_text
-from tuner.training import Training
+from tuner.training import Training, last_micro_batch
 
 LINE_EVERY_S = 3.0  # without a terminal, at most
 
@@ -87,12 +87,12 @@ def recipe(training: Training) -> str:
     """`micro-batch 64 x 2 = effective batch 128, learning rate 0.2, 10 epochs (450 steps), seed 0`."""
     plan = training.plan
     ragged = plan.effective_batch % training.micro_batch
-    last = f" (the last of {ragged})" if ragged else ""
+    last = f" (the last of {last_micro_batch(plan.effective_batch, training.micro_batch)})" if ragged else ""
     rate = f"learning rate {plan.learning_rate:g}"
     if plan.warm_up_steps:
         rate += f" (from {plan.warm_up_from:g} over {count(plan.warm_up_steps, 'step')})"
     steps = count(plan.steps, "step")
-    length = steps if training.epochs is None else f"{count_epochs(training.epochs)} ({steps})"
+    length = f"{count_epochs(training.epochs)} ({steps})"
     return (
         f"micro-batch {training.micro_batch} x {training.accumulation_steps}{last} = effective batch "
         f"{plan.effective_batch}, {rate}, {length}, seed {plan.seed}"
@@ -140,8 +140,7 @@ def summary(document: Mapping[str, Any]) -> list[str]:
 def _figures(event: Mapping[str, Any], training: Training) -> list[str]:
     """Epoch, loss, speed and remaining time of a training's event."""
     plan, speed, parts = training.plan, event.get("throughput"), []
-    if training.epochs is not None:
-        parts.append(f"epoch {event['epoch']}/{-(-training.epochs // 1):.0f}")
+    parts.append(f"epoch {event['epoch']}/{-(-training.epochs // 1):.0f}")
     if event.get("loss") is not None:
         parts.append(f"loss {figure(event['loss'])}")
     if speed:
