@@ -1,5 +1,6 @@
 # make demo    set up, tune an emulated Jetson under 7 W, then tune and train on this CPU
 # make test    set up, then run the tests
+# make arena   every strategy against each other: tables and figures into build/arena (QUICK=1: at most 3 minutes)
 # make setup   the set-up alone; make check: ruff and mypy; make bench: speed
 
 VENV := .venv
@@ -8,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: setup demo test check bench clean
+.PHONY: setup demo test check bench arena clean
 
 setup: $(STAMP)
 
@@ -39,6 +40,9 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m experiments.bench
+
+arena: setup
+	QUICK=$(QUICK) $(BIN)/python -m experiments.arena $(ARENA)
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache

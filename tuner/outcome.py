@@ -115,9 +115,16 @@ def _same_batch(setting: Setting, default: Setting) -> bool:
     return setting.get(BATCH_KNOB) == default.get(BATCH_KNOB)
 
 
-def assess(study: str, info: DeviceInfo, problem: Problem, trials: Sequence[Trial], stopped: Stopped | None) -> Outcome:
-    """Where a study stands."""
-    verdict = judge(problem, trials)
+def assess(
+    study: str,
+    info: DeviceInfo,
+    problem: Problem,
+    trials: Sequence[Trial],
+    stopped: Stopped | None,
+    verdict: Verdict | None = None,
+) -> Outcome:
+    """Where a study stands; `verdict` is judged anew where it is not given."""
+    verdict = verdict or judge(problem, trials)
     setting = comparison(problem, trials, info.default_setting) if verdict.recommended is not None else None
     baseline = pool(problem, trials).get(problem.space.key(setting)) if setting is not None else None
     return Outcome(study, info, problem, tuple(trials), verdict, setting, baseline, stopped)

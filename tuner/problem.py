@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from devices.device import BATCH_KNOB
 from devices.measurement import Status
+from devices.profile import Profile
 from tuner.goal import Cap, Goal
 from tuner.space import Space
 from tuner.trial import Trial
@@ -14,12 +15,14 @@ from tuner.trial import Trial
 
 @dataclass(frozen=True)
 class Problem:
-    """Space, goal, cap and seed of a study. With the trials it determines every suggestion."""
+    """What defines a study, from space to the device's name. With the trials it determines every suggestion."""
 
     space: Space
     goal: Goal
     cap: Cap | None
     seed: int = 0
+    prior: tuple[Profile, ...] = ()
+    device: str | None = None
 
     def open_space(self, trials: Sequence[Trial]) -> Space:
         """The space that is left: below the smallest batch size that ran out of memory."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from devices.device import Setting
 from tuner.evidence import Evidence, pool
@@ -17,10 +18,13 @@ _SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people 
 _MIN_READINGS = 4
 _MAX_BASELINES = 2
 _FAR_ABOVE = 1.25
-_MAX_BURSTS = 4  # at one setting, to find out on which side of the cap it is
-_WORTH_A_BURST = 0.005  # relative gain
-_POSSIBLE = 0.3  # for the one burst at a baseline that nothing better is known of
-_LIKELY = 0.7  # below, repeating a burst would more likely break the cap than settle anything
+_MAX_BURSTS = 5  # at one setting, to find out on which side of the cap it is
+_WORTH_A_BURST = 0.004  # relative gain
+_POSSIBLE = 0.05  # below, a burst is not worth the harm even where nothing is known to hold the cap
+_LIKELY = 0.6  # below, repeating a burst would more likely break the cap than settle anything
+_BASELINE_LIKELY = 0.7
+_BASELINE_POSSIBLE = 0.3  # for the one burst at a baseline that nothing better is known of
+_CERTAINTY = 0.3  # weight of the logarithm of P(power <= cap) when choosing what to repeat
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,18 @@ class Verdict:
     unconfirmed: Setting | None = None
 
 
-def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
+def judge(problem: Problem, trials: Sequence[Trial], *, confirm: bool = True, repeat: bool = True) -> Verdict:
     """The verdict on a study's trials.
 
     Settings with one burst are ranked by the surrogate's mean, not by the luckiest burst; those with several, and exact
-    ones, by their measured mean, which is what the user gets. The best one that is certain to hold the cap is confirmed
-    first; only then is a better one that may hold it measured again.
+    ones, by their measured mean, which is what the user gets. A setting that is better than the recommended one, and
+    may hold the cap, is measured again: noise alone must not decide.
+
+    Args:
+        problem: Space, goal and cap.
+        trials: The trials so far.
+        confirm: Whether one burst is too little to recommend a setting.
+        repeat: Whether a setting that is not certain to hold the cap is measured again.
     """
     known = list(pool(problem, trials).values())
     best_measured = best_within(problem, known)
@@ -53,51 +63,52 @@ def judge(problem: Problem, trials: Sequence[Trial]) -> Verdict:
         return Verdict()
     surrogate = Surrogate(problem, trials)
     settings = [e.setting for e in known]
-    sign = 1.0 if problem.goal.maximize else -1.0
-    merit = [
-        sign * math.log(e.goal.value) if e.exact or len(e.measurements) > 1 else mean
-        for e, mean in zip(known, surrogate.goal_log(settings)[0], strict=True)
-    ]
+    several = np.array([e.exact or len(e.measurements) > 1 for e in known])
+    merit = np.where(several, surrogate.measured_merit(settings), surrogate.goal_log(settings)[0])
     probability = surrogate.feasible_probability(settings)
-    order = sorted(range(len(known)), key=lambda i: -merit[i])
+    bursts = np.array([len(e.measurements) for e in known])
+    exact = np.array([e.exact for e in known])
+    held = np.array([e.within(problem.cap) for e in known])
+    recommendable = held & (probability >= MIN_PROBABILITY) & (exact | (bursts > 1) | (not confirm))
+    best = int(np.where(recommendable, merit, -np.inf).argmax()) if recommendable.any() else None
 
-    certain = [i for i in order if probability[i] >= MIN_PROBABILITY and known[i].within(problem.cap)]
-    confirmed = [i for i in certain if known[i].exact or len(known[i].measurements) > 1]
-    if not confirmed:
-        candidates = certain or [i for i in order if _may_hold(known[i], probability[i], 2 * _MAX_BURSTS)]
-        setting = known[candidates[0]].setting if candidates else _promising(problem, trials, surrogate)
-        return Verdict(best_measured, unconfirmed=setting)
-    best = confirmed[0]
-    better = order[: order.index(best)]
-    worth_it = [i for i in better if merit[i] - merit[best] > _WORTH_A_BURST]
-    candidates = [i for i in worth_it if i in certain] or [
-        i for i in worth_it if _may_hold(known[i], probability[i], _MAX_BURSTS)
-    ]
+    open_ = ~recommendable & ~exact & (bursts < _MAX_BURSTS) & held & (probability >= _LIKELY)
+    if not repeat:
+        open_ &= (probability >= MIN_PROBABILITY) & (bursts == 1)
+    if best is not None:
+        open_ &= merit - merit[best] > _WORTH_A_BURST
+    unconfirmed = None
+    if open_.any():
+        order = np.where(open_, merit + _CERTAINTY * np.log(np.maximum(probability, 1e-12)), -np.inf)
+        certain = np.where(probability >= MIN_PROBABILITY, order, -np.inf)
+        if best is None and bursts[order.argmax()] > 1 and np.isfinite(certain).any():
+            order = certain  # a second burst did not settle it: have something to recommend before the third
+        unconfirmed = settings[int(order.argmax())]
+    elif best is None:
+        unconfirmed = _promising(problem, trials, surrogate, known)
+    if best is None:
+        return Verdict(best_measured, unconfirmed=unconfirmed)
     return Verdict(
         best_measured,
         recommended=known[best],
         feasible_probability=float(probability[best]),
-        unconfirmed=known[candidates[0]].setting if candidates else None,
+        unconfirmed=unconfirmed,
     )
 
 
-def _may_hold(evidence: Evidence, probability: float, most_bursts: int) -> bool:
-    """Whether more bursts may still show that a setting holds the cap."""
-    return probability >= _LIKELY and len(evidence.measurements) < most_bursts and not evidence.exact
-
-
-def _promising(problem: Problem, trials: Sequence[Trial], surrogate: Surrogate) -> Setting | None:
-    """The best setting nobody tried that is expected to hold the cap, for when none of the tried ones does."""
+def _promising(
+    problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, known: Sequence[Evidence]
+) -> Setting | None:
+    """For when nothing can be recommended: the best setting, tried often or never, that may still hold the cap."""
     space = problem.open_space(trials)
-    tried = {space.key(trial.setting) for trial in trials}
-    untried = [setting for setting in space.settings if space.key(setting) not in tried]
-    if not untried:
+    again = [e.setting for e in known if not e.exact and len(e.measurements) < _MAX_BURSTS and e.setting in space]
+    settings = space.untried(trial.setting for trial in trials) + again
+    if not settings:
         return None
-    probability = surrogate.feasible_probability(untried)
-    merit = surrogate.goal_log(untried)[0]
-    likely = [i for i in range(len(untried)) if probability[i] >= MIN_PROBABILITY]
-    likely = likely or [i for i in range(len(untried)) if probability[i] >= _LIKELY]
-    return untried[max(likely, key=lambda i: merit[i])] if likely else None
+    probability = surrogate.feasible_probability(settings)
+    order = np.log(np.maximum(probability, 1e-12)) + surrogate.goal_log(settings)[0]
+    best = int(np.where(probability >= _POSSIBLE, order, -np.inf).argmax())
+    return settings[best] if probability[best] >= _POSSIBLE else None
 
 
 def best_within(problem: Problem, evidence: Iterable[Evidence]) -> Evidence | None:
@@ -155,7 +166,7 @@ def baseline_setting(problem: Problem, trials: Sequence[Trial], default: Setting
         return p if evidence is None else float(evidence.within(problem.cap))
 
     chances = [chance(setting, float(p)) for setting, p in zip(line, probability, strict=True)]
-    fastest = next((setting for setting, p in zip(line, chances, strict=True) if p >= _LIKELY), None)
-    if fastest is None and max(chances, default=0.0) >= _POSSIBLE:
+    fastest = next((setting for setting, p in zip(line, chances, strict=True) if p >= _BASELINE_LIKELY), None)
+    if fastest is None and max(chances, default=0.0) >= _BASELINE_POSSIBLE:
         return line[chances.index(max(chances))]
     return fastest

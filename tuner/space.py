@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,6 +75,16 @@ class Space:
                 values, low, high = np.log(values), math.log(low), math.log(high)
             columns.append((values - low) / (high - low))
         return np.column_stack(columns) if columns else np.zeros((len(settings), 0))
+
+    def untried(self, tried: Iterable[Setting]) -> list[Setting]:
+        """The settings that are not among `tried`, in order."""
+        keys = {self.key(setting) for setting in tried}
+        return [setting for setting in self.settings if self.key(setting) not in keys]
+
+    def nearest(self, wanted: Setting, among: Sequence[Setting]) -> Setting:
+        """The setting of `among` nearest to `wanted` in the coordinates of `features`; the first of several."""
+        distances = ((self.features(among) - self.features([wanted])) ** 2).sum(axis=1)
+        return among[int(distances.argmin())]
 
     def below_batch(self, batch_size: float) -> Space:
         """The space of the batch sizes below `batch_size`: running out of memory bounds the batch at every clock."""

@@ -12,12 +12,13 @@ from typing import Any, Self
 from devices.device import BurstPlan, Device, EventSink, WorkloadSpec
 from devices.errors import DeviceError, InputError
 from devices.measurement import Measurement, Statistic, Status, as_failed, fault
+from devices.profile import Profile
 from tuner.checks import check_cap, check_name, check_numbers
 from tuner.evidence import Evidence, pool
 from tuner.goal import Cap, find_goal
 from tuner.outcome import Outcome, Stopped, assess
 from tuner.problem import Problem
-from tuner.recommend import best_within, comparison, is_hopeless, judge
+from tuner.recommend import Verdict, best_within, comparison, is_hopeless, judge
 from tuner.space import Space
 from tuner.specification import require_same, specify, study_name
 from tuner.store import MemoryStore, Store, open_store
@@ -64,6 +65,8 @@ class Study:
         search: For a device's name: knobs to search besides those it always searches.
         values: For a device's name: lists of values that replace a knob's own.
         python: For a device's name: path of the Python that trains.
+        baseline: Whether the setting people use without a tuner is measured too, to compare with.
+        prior: Records of the same device or workload, to learn from before the first burst.
 
     Raises:
         InputError: a wrong name or value, a cap without a meter, a changed specification, a study in use.
@@ -89,6 +92,8 @@ class Study:
         search: Sequence[str] = (),
         values: Mapping[str, Sequence[float]] | None = None,
         python: str | None = None,
+        baseline: bool = True,
+        prior: Sequence[Profile] = (),
     ) -> None:
         check_numbers(bursts, seed, cap_w, cap_on)
         self.workload = WorkloadSpec(workload) if isinstance(workload, str) else workload
@@ -112,12 +117,18 @@ class Study:
             self._device = device
             self.info = device.describe()
             self.problem = Problem(
-                Space.of(self.info), found_goal, check_cap(self.info, found_goal, cap_w, cap_on), seed
+                Space.of(self.info),
+                found_goal,
+                check_cap(self.info, found_goal, cap_w, cap_on),
+                seed,
+                tuple(prior),
+                self.info.name,
             )
             self.plan = plan or BurstPlan.for_device(self.info)
             if self.problem.cap:
                 self.plan = replace(self.plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
             self.bursts = bursts
+            self._compared = baseline
             self.name = check_name(study_name(self.info, self.workload, self.problem) if name is None else name)
             self._stop = threading.Event()
             if isinstance(store, Store):
@@ -261,7 +272,7 @@ class Study:
 
     def outcome(self, stopped: Stopped) -> Outcome:
         """Where the study stands."""
-        return assess(self.name, self.info, self.problem, self._trials, stopped)
+        return assess(self.name, self.info, self.problem, self._trials, stopped, self._judge())
 
     def _next(self) -> tuple[Trial | None, Stopped]:
         """The trial to measure next; None with the reason when the study has ended."""
@@ -291,24 +302,30 @@ class Study:
         valid = [m for trial in self._trials if (m := trial.valid) is not None]
         exact = valid and all((e := self.problem.goal.estimate(m)) is None or e.sem == 0 for m in valid)
         default = self.info.default_setting
-        unknown = default is not None and not any(dict(t.setting) == dict(default) for t in self._trials)
+        unknown = (
+            self._compared and default is not None and not any(dict(t.setting) == dict(default) for t in self._trials)
+        )
         least = 0 if exact else min(self.bursts - 1, 1)
         return max(min((0 if exact else 2) + unknown, self.bursts // 4), least)
 
     def _follow_up(self) -> Trial | None:
         """The burst that confirms the setting to be recommended, or measures what it is compared with; else None."""
-        verdict = judge(self.problem, self._trials)
+        verdict = self._judge()
         index = len(self._trials)
         tried = [self.problem.space.key(trial.setting) for trial in self._trials]
         if verdict.unconfirmed is not None:
             known = self.problem.space.key(verdict.unconfirmed) in tried
             return Trial(index, dict(verdict.unconfirmed), role=Role.CONFIRM if known else Role.SEARCH)
-        if verdict.recommended is None:
+        if verdict.recommended is None or not self._compared:
             return None
         setting = comparison(self.problem, self._trials, self.info.default_setting)
         if setting is None or self.problem.space.key(setting) in tried:
             return None
         return Trial(index, dict(setting), role=Role.BASELINE)
+
+    def _judge(self) -> Verdict:
+        strategy = self._strategy
+        return judge(self.problem, self._trials, confirm=strategy.confirms, repeat=strategy.repeats)
 
     def _measure(self, trial: Trial, on_progress: ProgressSink | None, on_event: EventSink | None) -> None:
         earlier = sum(t.attempts for t in self._trials[: trial.index] if t.setting == trial.setting)

@@ -118,7 +118,7 @@ class StrategyContract:
     def test_a_stopped_search_goes_on_as_if_it_had_not_stopped(self, strategy: Strategy) -> None:
         problem = toy_problem()
         whole, _ = drive(strategy, problem, toy_measurement, self.bursts)
-        for cut in (1, len(whole) // 2, len(whole) - 1):
+        for cut in {1, len(whole) // 2, len(whole) - 1} & set(range(len(whole))):
             trials, state = drive(strategy, problem, toy_measurement, cut)
             suggestion = self.another(strategy).suggest(problem, trials, 1, state)
             assert suggestion.settings[0] == whole[cut].setting

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -23,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("tuner.cli.run:run", "Find the best setting under a cap, and freeze it."),
     "train": ("tuner.cli.train:train", "Train with a frozen config: accumulation and learning rate to match."),
     "record": ("tuner.cli.record:record", "Measure a grid of settings into a profile."),
+    "compare": ("tuner.cli.compare:compare", "Compare strategies on recorded profiles."),
     "show": ("tuner.cli.studies:show", "Show a study: its trials and what it recommends."),
     "list": ("tuner.cli.studies:list_studies", "List the studies."),
     "export": ("tuner.cli.studies:export", "Print a study or a frozen config as JSON, YAML or CSV."),
@@ -60,6 +62,7 @@ def cli() -> None:
     tune run --device cpu --workload digits-cnn    this machine: the batch size alone
     tune run --replay PROFILE.csv --cap 125W       answered from a recorded profile
     tune train frozen.json                         the full training with what was found
+    tune compare PROFILE.csv --cap 25%             strategies against each other on recorded profiles
 
     Exit status: 0 done, 1 the answer is no, 2 retype something, 3 device or store failed, 130 interrupted.
     """
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run `tune` and leave the process with its exit status."""
     prepare()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    code = _run(arguments, "--json" in arguments)
+    code = _run(arguments, _wants_json(arguments))
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do takes milliseconds
     try:
@@ -80,6 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             click.echo(f"error: the output could not be written: {error.strerror}", err=True)
             code = EXIT_FAILED
     sys.exit(code)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether standard output is for one JSON document; `compare` writes it to a file, or there if the file is `-`."""
+    if arguments[:1] == ["compare"]:
+        return "--json=-" in arguments or ("--json", "-") in pairwise(arguments)
+    return "--json" in arguments
 
 
 def _run(arguments: Sequence[str], as_json: bool) -> int:

@@ -1,81 +1,60 @@
-"""Gaussian processes on the logarithms of the goal and of power, over the exactly enumerated space."""
+"""What the trials say about every setting: the analytic form, what it gets wrong, and the noise of bursts, apart."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
-import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import norm
 
-from devices.device import Setting
-from devices.measurement import Estimate, Status
-from tuner.evidence import Evidence, pool
+from devices.device import BATCH_KNOB, Knob, Setting
+from devices.measurement import Estimate, Status, known_sem
+from tuner.evidence import Evidence, mean_estimate, pool
+from tuner.goal import Cap
+from tuner.models.forms import Array, Form
 from tuner.models.threads import single_threaded
 from tuner.problem import Problem
 from tuner.space import Key
 from tuner.trial import Trial
 
-Array = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    from tuner.models.process import AnalyticProcess
 
 _MIN_RELATIVE_SEM = 1e-4  # an exact replay passes 0; a noise variance of 0 makes the covariance singular
-_VAGUE_SD = 1.0  # of a logarithm nobody has measured twice: a factor of e either way
+_IMAGINED_SEM = 0.02
+_MORE_LIKELY = 0.5
+_TIME, _POWER = 0, 1
 
-
-Rows = tuple[tuple[float, ...], ...]
+Reading = tuple[int, Key, float, float]
+"""Output, setting, natural logarithm, variance."""
 
 
 @functools.lru_cache(maxsize=16)  # the same trials are looked at several times between two bursts
-def _fit_gp(x: Rows, log_value: tuple[float, ...], relative_sem: tuple[float, ...]) -> Any:
-    # Imported here: the rest of the package must not wait seconds for torch.
-    import torch
-    from botorch.fit import fit_gpytorch_mll
-    from botorch.models import SingleTaskGP
-    from botorch.models.transforms import Standardize
-    from gpytorch.mlls import ExactMarginalLogLikelihood
+def _process(knobs: tuple[Knob, ...], physics: bool, readings: tuple[Reading, ...], seed: int) -> AnalyticProcess:
+    from tuner.models.coefficients import Belief  # here: the rest of the package must not wait seconds for torch
+    from tuner.models.process import AnalyticProcess
 
-    with warnings.catch_warnings(), torch.random.fork_rng(), single_threaded():
-        warnings.simplefilter("ignore")
-        torch.manual_seed(0)
-        model = SingleTaskGP(
-            torch.tensor(x, dtype=torch.double),
-            torch.tensor(log_value, dtype=torch.double).unsqueeze(-1),
-            torch.tensor(relative_sem, dtype=torch.double).unsqueeze(-1).square(),
-            outcome_transform=Standardize(m=1),
+    form = Form(knobs, physics=physics)
+    keys = list(dict.fromkeys(key for _, key, _, _ in readings))
+    names = [knob.name for knob in knobs]
+    output, at, value, variance = zip(*readings, strict=True)
+    with single_threaded():
+        return AnalyticProcess(
+            knobs,
+            form,
+            [dict(zip(names, key, strict=True)) for key in keys],
+            output,
+            [keys.index(key) for key in at],
+            value,
+            variance,
+            [Belief(form.mean, form.sd)],
+            seed,
         )
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    return model
-
-
-class _LogProcess:
-    """A GP on the logarithm of a positive quantity; inputs from `Space.features`, noise known from the bursts."""
-
-    def __init__(self, x: Array, estimates: Sequence[Estimate]) -> None:
-        log_value = tuple(math.log(estimate.value) for estimate in estimates)
-        relative_sem = tuple(max(e.sem / e.value, _MIN_RELATIVE_SEM) for e in estimates)
-        self._x, self._value, self._sem = x, np.array(log_value), np.array(relative_sem)
-        self._model = None
-        if len({tuple(row) for row in x.tolist()}) > 1:
-            self._model = _fit_gp(tuple(map(tuple, x.tolist())), log_value, relative_sem)
-
-    def posterior(self, x: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of the logarithm at `x`, shape (n, d); both of shape (n,)."""
-        if self._model is None:  # one place is known, and nothing of how things change from there
-            known = (x == self._x[0]).all(axis=1)
-            weight = 1 / self._sem**2
-            mean, sem = float((weight * self._value).sum() / weight.sum()), float(weight.sum() ** -0.5)
-            return np.full(len(x), mean), np.where(known, sem, _VAGUE_SD)
-        import torch
-
-        with torch.no_grad(), warnings.catch_warnings(), single_threaded():
-            warnings.simplefilter("ignore")
-            posterior = self._model.posterior(torch.tensor(x, dtype=torch.double))
-            mean = posterior.mean.squeeze(-1).numpy()
-            return mean, posterior.variance.clamp_min(1e-16).sqrt().squeeze(-1).numpy()
 
 
 def power_readings(problem: Problem, trials: Sequence[Trial]) -> list[tuple[Setting, Estimate]]:
@@ -91,76 +70,173 @@ def power_readings(problem: Problem, trials: Sequence[Trial]) -> list[tuple[Sett
     return readings
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """An ensemble's view of n settings: s samples, each a normal distribution in the logarithm.
+
+    Attributes:
+        merit: Mean of the logarithm of the goal, larger is better, shape (s, n).
+        merit_sd: Its standard deviation, shape (s, n).
+        power: Mean of the logarithm of the cap's statistic in watts, shape (s, n).
+        power_sd: Its standard deviation, shape (s, n).
+    """
+
+    merit: Array
+    merit_sd: Array
+    power: Array
+    power_sd: Array
+
+    def within(self, cap: Cap | None, share: float = 1.0) -> Array:
+        """P(power <= share x cap) by sample, shape (s, n); 1 without a cap."""
+        if cap is None:
+            return np.ones_like(self.power)
+        return np.asarray(norm.cdf((math.log(share * cap.watts) - self.power) / self.power_sd))
+
+    def improvement(self, best: float) -> Array:
+        """Expected improvement of the logarithm over `best` (Jones et al. 1998) by sample, shape (s, n)."""
+        z = (self.merit - best) / self.merit_sd
+        return np.asarray(self.merit_sd * (z * norm.cdf(z) + norm.pdf(z)))
+
+
 class Surrogate:
     """What the trials say about settings nobody measured, and about measured ones with the noise taken out.
 
     Args:
         problem: Space, goal and cap.
         trials: With at least one burst that is valid, or that was ended for being above the cap.
+        physics: Whether the form knows what clocks, limits and batch sizes do; else each knob acts by a power.
 
     Raises:
         ValueError: no such burst.
     """
 
-    def __init__(self, problem: Problem, trials: Sequence[Trial]) -> None:
+    def __init__(self, problem: Problem, trials: Sequence[Trial], *, physics: bool = True) -> None:
         self._problem = problem
         self.evidence: dict[Key, Evidence] = pool(problem, trials)
-        self._goal = self._process([(e.setting, e.goal) for e in self.evidence.values()])
-        self._power = self._process(power_readings(problem, trials)) if problem.cap is not None else None
-        if self._goal is None and self._power is None:
+        self._physics = physics
+        self._readings = tuple(self._read(trials))
+        if not self._readings:
             raise ValueError("a surrogate needs at least one burst")
+        self.process = _process(problem.space.knobs, physics, self._readings, problem.seed)
 
-    def _process(self, readings: Sequence[tuple[Setting, Estimate]]) -> _LogProcess | None:
-        if not readings:
-            return None
-        x = self._problem.space.features([setting for setting, _ in readings])
-        return _LogProcess(x, [estimate for _, estimate in readings])
+    def _with(self, readings: tuple[Reading, ...]) -> Surrogate:
+        other = copy.copy(self)
+        other._readings = readings
+        other.process = _process(self._problem.space.knobs, self._physics, readings, self._problem.seed)
+        return other
+
+    def _read(self, trials: Sequence[Trial]) -> list[Reading]:
+        space, readings = self._problem.space, []
+
+        def add(output: int, setting: Setting, estimate: Estimate, factor: float = 1.0) -> None:
+            sem = max(estimate.sem / estimate.value, _MIN_RELATIVE_SEM)
+            value = math.log(estimate.value)
+            readings.append((output, space.key(setting), math.log(factor) + (value if output else -value), sem**2))
+
+        for e in self.evidence.values():
+            speeds = [
+                Estimate(m.throughput, known_sem(m.throughput, m.throughput_sem))
+                for m in e.measurements
+                if m.throughput
+            ]
+            if speeds:
+                add(_TIME, e.setting, mean_estimate(speeds), self._samples(e.setting))
+            watts = [p for m in e.measurements if (p := m.power("mean")) is not None]
+            if self._problem.cap is None and self._problem.goal.needs_power and watts:
+                add(_POWER, e.setting, mean_estimate(watts))
+        for setting, power in power_readings(self._problem, trials):
+            add(_POWER, setting, power)
+        return readings
+
+    def _samples(self, setting: Setting) -> float:
+        """Samples a step, in the unit in which the form's step time is: 1 where the batch size is no knob."""
+        return float(setting.get(BATCH_KNOB, 1.0))
+
+    @property
+    def exact(self) -> bool:
+        """Whether no measurement carries an error."""
+        return bool(self.evidence) and all(e.exact for e in self.evidence.values())
+
+    def imagine(self, settings: Sequence[Setting]) -> Surrogate:
+        """The surrogate as it would be if bursts at `settings` found what it expects: for those still running."""
+        mean = self.process.predict(settings)[0].mean(0)
+        extra = [
+            (output, self._problem.space.key(setting), float(mean[output, i]), _IMAGINED_SEM**2)
+            for i, setting in enumerate(settings)
+            for output in sorted({reading[0] for reading in self._readings})
+        ]
+        return self._with(self._readings + tuple(extra))
+
+    def measured_merit(self, settings: Sequence[Setting]) -> Array:
+        """The logarithm of the goal as measured at settings with a valid burst, larger is better; shape (n,)."""
+        found = {(output, key): value for output, key, value, _ in self._readings}
+        merit = []
+        for setting in settings:
+            key = self._problem.space.key(setting)
+            power = found[_POWER, key] if self._problem.goal.needs_power else 0.0
+            merit.append(math.log(self._samples(setting)) - found[_TIME, key] - power)
+        return np.array(merit)
+
+    def best_held(self) -> float | None:
+        """The logarithm of the best merit among measured settings that hold the cap, by reading and more likely than
+        not; None where none does."""
+        held = [e.setting for e in self.evidence.values() if e.within(self._problem.cap)]
+        held = [s for s, p in zip(held, self.feasible_probability(held), strict=True) if p >= _MORE_LIKELY]
+        return float(self.goal_log(held)[0].max()) if held else None
+
+    def step_time(self, settings: Sequence[Setting]) -> Array:
+        """Expected time of a step at each setting, shape (n,), in a unit of its own."""
+        return np.asarray(np.exp(self.process.predict(settings)[0][:, _TIME].mean(0)))
+
+    def outlook(self, settings: Sequence[Setting]) -> Outlook:
+        """The view of `settings`, in their order."""
+        with single_threaded():
+            mean, sd = self.process.predict(settings)
+        merit = np.log([self._samples(s) for s in settings]) - mean[:, _TIME]
+        merit_sd = sd[:, _TIME]
+        if self._problem.goal.needs_power:  # joules per sample; whichever the statistic, mean power goes with it
+            merit = merit - mean[:, _POWER]
+            merit_sd = np.hypot(merit_sd, sd[:, _POWER])
+        return Outlook(merit, merit_sd, mean[:, _POWER], sd[:, _POWER])
 
     def feasible_probability(self, settings: Sequence[Setting]) -> Array:
         """P(power <= cap) at each setting, shape (n,); 1 without a cap, 0 or 1 where the power is known exactly."""
         cap = self._problem.cap
-        if cap is None or self._power is None or not settings:
+        if cap is None or not settings:
             return np.ones(len(settings))
-        mean, sd = self.power_log(settings)
-        probability = np.asarray(norm.cdf((math.log(cap.watts) - mean) / sd), dtype=float)
+        return self.certain(settings, self.outlook(settings).within(cap).mean(0))
+
+    def certain(self, settings: Sequence[Setting], probability: Array) -> Array:
+        """`probability` of holding the cap, with 0 or 1 where the power is known exactly."""
+        found, cap = probability.copy(), self._problem.cap
         for i, setting in enumerate(settings):
             evidence = self.evidence.get(self._problem.space.key(setting))
             if evidence is not None and evidence.power is not None and evidence.power.sem == 0:
-                probability[i] = float(evidence.within(cap))
-        return probability
+                found[i] = float(evidence.within(cap))
+        return found
 
     def power_log(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
-        """Mean and standard deviation of the logarithm of the cap's statistic in watts; both of shape (n,).
-
-        Raises:
-            ValueError: no cap, or no power was read.
-        """
-        if self._power is None:
-            raise ValueError("there is no power to model")
-        return self._power.posterior(self._problem.space.features(settings))
+        """Mean and standard deviation of the logarithm of the cap's statistic in watts; both of shape (n,)."""
+        outlook = self.outlook(settings)
+        return _moments(outlook.power, outlook.power_sd)
 
     def goal_log(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
-        """Mean and standard deviation of the logarithm of the goal, larger is better; both of shape (n,).
-
-        Raises:
-            ValueError: no valid burst.
-        """
-        if self._goal is None:
-            raise ValueError("the goal was measured nowhere")
-        mean, sd = self._goal.posterior(self._problem.space.features(settings))
-        return (mean if self._problem.goal.maximize else -mean), sd
+        """Mean and standard deviation of the logarithm of the goal, larger is better; both of shape (n,)."""
+        outlook = self.outlook(settings)
+        return _moments(outlook.merit, outlook.merit_sd)
 
     def expected_gain(self, settings: Sequence[Setting]) -> Array:
         """Expected relative improvement over the best feasible measurement, times P(power <= cap); shape (n,).
 
-        The closed form of expected improvement (Jones et al. 1998) on the logarithm, weighted by feasibility
-        (Gardner et al. 2014). Infinite for every setting while nothing feasible was measured.
+        Infinite for every setting while nothing feasible was measured.
         """
-        feasible = [e for e in self.evidence.values() if e.within(self._problem.cap)]
+        feasible = [e.setting for e in self.evidence.values() if e.within(self._problem.cap)]
         if not feasible:
             return np.full(len(settings), np.inf)
-        best = float(self.goal_log([e.setting for e in feasible])[0].max())
-        mean, sd = self.goal_log(settings)
-        z = (mean - best) / sd
-        improvement = sd * (z * norm.cdf(z) + norm.pdf(z))
-        return np.asarray(improvement * self.feasible_probability(settings), dtype=float)
+        outlook = self.outlook(settings)
+        gain = outlook.improvement(float(self.goal_log(feasible)[0].max()))
+        return np.asarray((gain * outlook.within(self._problem.cap)).mean(0))
+
+
+def _moments(mean: Array, sd: Array) -> tuple[Array, Array]:
+    return mean.mean(0), np.sqrt((sd**2).mean(0) + mean.var(0))

@@ -11,8 +11,10 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
+import pandas as pd
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig
+from ax.core.data import Data
 from ax.core.parameter import ChoiceParameter
 from ax.core.search_space import SearchSpace
 from ax.exceptions.core import SearchSpaceExhausted
@@ -53,6 +55,17 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
             for handler, handler_level in handlers:
                 handler.setLevel(handler_level)
+
+
+def outcome(problem: Problem, trial: Trial) -> dict[str, tuple[float, float]]:
+    """What Ax is told of a trial: metric -> (mean, standard error), in the logarithm; empty where nothing was found."""
+    measurement = trial.measurement
+    if measurement is None or measurement.status not in (Status.OK, Status.OVER_CAP):
+        return {}
+    metrics = {problem.goal.metric: problem.goal.estimate(measurement)}
+    if problem.cap:
+        metrics[problem.cap.metric] = measurement.power(problem.cap.statistic)
+    return {f"log_{name}": (math.log(e.value), e.sem / e.value) for name, e in metrics.items() if e is not None}
 
 
 class AxExperiment:
@@ -121,23 +134,31 @@ class AxExperiment:
                 )
                 generated.discard(-1 if match is None else match)
                 self._indices[trial.index] = self._client.attach_trial(parameters) if match is None else match
-            index = self._indices[trial.index]
-            if not trial.pending and not experiment.trials[index].status.is_terminal:
-                self._tell(problem, index, trial)
+        told = [
+            (self._indices[trial.index], outcome(problem, trial))
+            for trial in trials
+            if not trial.pending and not experiment.trials[self._indices[trial.index]].status.is_terminal
+        ]
+        rows = [
+            {
+                "trial_index": index,
+                "arm_name": experiment.trials[index].arms[0].name,
+                "metric_name": name,
+                "metric_signature": name,
+                "mean": mean,
+                "sem": sem,
+            }
+            for index, data in told
+            for name, (mean, sem) in data.items()
+        ]
+        if rows:  # all at once: the Client's own call sorts the whole table again for every trial
+            experiment.attach_data(Data(df=pd.DataFrame(rows)))
+        for index, data in told:
+            if data:
+                experiment.trials[index].mark_completed()
+            else:  # an abandoned point is never proposed again, a failed one might be
+                self._client.mark_trial_abandoned(index)
         self._restrict(problem.open_space(trials))
-
-    def _tell(self, problem: Problem, index: int, trial: Trial) -> None:
-        measurement = trial.measurement
-        data: dict[str, tuple[float, float]] = {}
-        if measurement is not None and measurement.status in (Status.OK, Status.OVER_CAP):
-            metrics = {problem.goal.metric: problem.goal.estimate(measurement)}
-            if problem.cap:
-                metrics[problem.cap.metric] = measurement.power(problem.cap.statistic)
-            data = {f"log_{name}": (math.log(e.value), e.sem / e.value) for name, e in metrics.items() if e is not None}
-        if data:
-            self._client.complete_trial(index, data)
-        else:  # an abandoned point is never proposed again, a failed one might be
-            self._client.mark_trial_abandoned(index)
 
     def _restrict(self, space: Space) -> None:
         batches = next((knob.values for knob in space.free if knob.name == BATCH_KNOB), None)
@@ -183,9 +204,7 @@ class AxExperiment:
         if proposal is None:
             return None
         untried = [setting for setting in space.settings if space.key(setting) not in taken]
-        wanted = space.features([proposal])
-        distances = ((space.features(untried) - wanted) ** 2).sum(axis=1)
-        return self.attach(space, untried[int(distances.argmin())])
+        return self.attach(space, space.nearest(proposal, untried))
 
     def attach(self, space: Space, setting: Setting) -> Setting:
         """Make `setting` a trial that Ax did not propose; returns it."""
@@ -229,10 +248,10 @@ class AxBackedStrategy(Strategy):
     def suggest(self, problem: Problem, trials: Sequence[Trial], n: int = 1, state: str | None = None) -> Suggestion:
         space = problem.open_space(trials)
         tried = frozenset(space.key(trial.setting) for trial in trials)
-        untried = [setting for setting in space.settings if space.key(setting) not in tried]
+        untried = space.untried(trial.setting for trial in trials)
         if not untried or self.converged(problem, trials):
             return Suggestion((), state)
-        if len(untried) <= n:  # nothing left to choose
+        if self.keeps_state and len(untried) <= n:  # nothing left for Ax to choose
             return Suggestion(tuple(untried), state)
         preferred = self.preferred(problem, trials, untried)
         if preferred is not None and n == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ax.core.data import Data
@@ -10,9 +11,11 @@ from ax.exceptions.core import SearchSpaceExhausted
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
+from devices.device import Setting
 from tuner.problem import Problem
 from tuner.space import Space
 from tuner.strategies.experiment import AxBackedStrategy
+from tuner.trial import Trial
 
 
 class GridNode(ExternalGenerationNode):  # type: ignore[misc]  # Ax is untyped here
@@ -55,6 +58,9 @@ class GridStrategy(AxBackedStrategy):
 
     name = "grid"
     keeps_state = False
+
+    def preferred(self, problem: Problem, trials: Sequence[Trial], untried: Sequence[Setting]) -> Setting | None:
+        return untried[0]  # one at a time it needs no experiment, whose trials cost seconds in long tables
 
     def generation_strategy(self, problem: Problem) -> GenerationStrategy:
         return GenerationStrategy(name=self.name, nodes=[GridNode(problem.space)])

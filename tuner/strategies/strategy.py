@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,12 +36,18 @@ class Strategy(ABC):
 
     `state` is None at first and then what the latest suggestion returned; a strategy that needs none always returns
     None. Trials come in the order of their index; pending ones (`Trial.pending`) are being measured and must not be
-    proposed again, nor are settings that were measured. Every setting suggested lies in `problem.open_space(trials)`: a
-    batch size that ran out of memory bounds all later ones. May take seconds; never blocks on anything else. Holds
-    nothing that must be closed.
+    proposed again, nor are settings that were measured: the study itself repeats those it is about to recommend. Every
+    setting suggested lies in `problem.open_space(trials)`: a batch size that ran out of memory bounds all later ones.
+    May take seconds; never blocks on anything else. Holds nothing that must be closed.
     """
 
-    name: ClassVar[str]
+    name: str
+    variants: ClassVar[Mapping[str, Mapping[str, bool]]] = {}
+    """Arguments of the constructor by the suffix that asks for them: `cap-aware:no-mask`. For comparisons."""
+    confirms: bool = True
+    """Whether the study measures a setting again before it recommends it."""
+    repeats: bool = True
+    """Whether the study measures a setting again that noise keeps on the edge of the cap."""
 
     @abstractmethod
     def suggest(self, problem: Problem, trials: Sequence[Trial], n: int = 1, state: str | None = None) -> Suggestion:

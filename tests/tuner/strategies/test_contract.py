@@ -13,6 +13,10 @@ from tuner.testing import StrategyContract, drive, toy_measurement, toy_problem
 class TestStrategies(StrategyContract):
     @pytest.fixture
     def strategy(self, name: str) -> Strategy:
+        if name == "mode-table":
+            pytest.skip("it serves boards of the catalog, and the contract's toy is none: see test_mode_table.py")
+        if name in ("optuna-tpe", "optuna-gp", "taste"):
+            pytest.importorskip("optuna")
         return open_strategy(name)
 
 
@@ -56,7 +60,7 @@ def test_importing_a_strategy_is_silent(capfd: pytest.CaptureFixture[str], tmp_p
     import subprocess
     import sys
 
-    code = "from tuner.strategies import open_strategy; [open_strategy(n) for n in ('ax', 'sobol', 'grid')]"
+    code = "from tuner.strategies import STRATEGIES, open_strategy; [open_strategy(n) for n in STRATEGIES]"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert done.stderr == ""

@@ -1,0 +1,165 @@
+"""`tune compare`: strategies against each other on recorded profiles."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli.options import print_json, split_names
+
+if TYPE_CHECKING:
+    from tuner.arena import Contest
+
+_STDOUT = Path("-")
+
+
+class GreedyTransfer(click.Command):
+    """A command whose `--transfer` takes all files up to the next option, where the profiles come first."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-"):
+            args = repeat_transfer(args)
+        return super().parse_args(ctx, args)
+
+
+def repeat_transfer(arguments: Sequence[str]) -> list[str]:
+    """`--transfer a b` as `--transfer a --transfer b`."""
+    found: list[str] = []
+    following = -1  # files after the latest --transfer; -1 where it does not apply
+    for argument in arguments:
+        if argument.startswith("-"):
+            following = 0 if argument == "--transfer" else 1 if argument.startswith("--transfer=") else -1
+        elif following >= 0:
+            found += ["--transfer"] if following else []
+            following += 1
+        found.append(argument)
+    return found
+
+
+@click.command(cls=GreedyTransfer)
+@click.argument("profiles", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PROFILE.csv...")
+@click.option(
+    "--cap",
+    metavar="W[,W...]",
+    help="Caps in watts (7W), or shares of the range of each profile's mean power (25%).  [default: no cap]",
+)
+@click.option(
+    "--cap-on",
+    type=click.Choice(["mean", "p95", "peak"]),
+    help="Statistic the caps hold on.  [default: p95 where recorded, else peak, else mean]",
+)
+@click.option(
+    "--strategy",
+    metavar="S[,S...]",
+    help="Strategies; lut measures every setting, whatever --bursts says.  [default: that of tune run]",
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Studies of each: 0 to N-1."
+)
+@click.option(
+    "--bursts",
+    type=click.IntRange(min=1),
+    default=25,
+    show_default=True,
+    metavar="N",
+    help="Budget of a study, confirmation included.",
+)
+@click.option("--noise-throughput", type=float, default=0.0, metavar="X", help="Noise, 0.02 is 2 %.  [default: none]")
+@click.option("--noise-power", type=float, default=0.0, metavar="X", help="Noise, 0.01 is 1 %.  [default: none]")
+@click.option(
+    "--transfer",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="PROFILE.csv...",
+    help="Records every study may learn from first, of the same device or workload.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a usable core]")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw regret against bursts, seconds and joules: .png, .svg or .pdf.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Write one JSON list of all studies; - is standard output.",
+)
+def compare(**options: Any) -> int:
+    """Compare strategies on recorded profiles: strategies x profiles x caps x seeds, judged by recorded values.
+
+    \b
+    tune compare v100.csv --cap 25%,50%,75% --strategy ax,sobol --seeds 10 --noise-throughput 0.02
+    tune compare orin.csv --cap 7W --strategy ax --transfer other.csv --plot regret.svg --json runs.json
+    """
+    to_stdout = options["json_file"] == _STDOUT
+    try:
+        with _interruptible():
+            return _compare(options, to_stdout)
+    except KeyboardInterrupt:  # before there was a study
+        if to_stdout:
+            print_json([])
+        click.echo("interrupted", err=True)
+        return 130
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """While entered, Ctrl-C, and what else ends a command, is an exception: processes have to be ended with it."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _compare(options: dict[str, Any], to_stdout: bool) -> int:
+    from tuner.arena.compare import compare as run_contest
+    from tuner.report.arena import ArenaScreen
+    from tuner.report.arena_files import ArenaFiles
+
+    files = ArenaFiles(document=None if to_stdout else options["json_file"], plot=options["plot"])
+    files.check(inputs=(*options["profiles"], *options["transfer"]))
+    contest = _contest(options)
+    screen = ArenaScreen(quiet=to_stdout)
+    screen.begin(contest)
+    with screen.progress(contest) as on_run:
+        compared = run_contest(contest, options["jobs"], on_run)
+    screen.end(compared)
+    if to_stdout:
+        print_json(compared.to_json())
+    for what, path in files.write(compared):
+        screen.wrote(what, str(path))
+    return compared.exit_status
+
+
+def _contest(options: dict[str, Any]) -> Contest:
+    from tuner.arena import Contest, parse_caps, read_tables
+    from tuner.strategies import DEFAULT_STRATEGY
+
+    caps = () if options["cap"] is None else parse_caps(options["cap"])
+    return Contest(
+        tables=read_tables(options["profiles"]),
+        strategies=(DEFAULT_STRATEGY,) if options["strategy"] is None else split_names(options["strategy"]),
+        caps=caps,
+        seeds=options["seeds"],
+        bursts=options["bursts"],
+        noise_throughput=options["noise_throughput"],
+        noise_power=options["noise_power"],
+        cap_on=options["cap_on"],
+        transfer=read_tables(options["transfer"]),
+    )

@@ -1,0 +1,237 @@
+"""Coefficients of a form from readings: the most probable ones, and samples that say how sure they are.
+
+The model of a reading is: form + residual + noise, in the logarithm. The residual, what the form cannot say, is a
+Gaussian process of unknown size; each size is tried and weighted by its evidence (Laplace's method). Samples are drawn
+by randomizing readings and prior and optimizing again (randomize-then-optimize, Bardsley et al. 2014), which follows
+the form's curvature where a Gaussian around the optimum would promise the impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.models.forms import Array, Form
+
+_STEP = 1e-4  # of the finite differences, in the logarithm
+_LONGEST_MOVE = 2.0  # of a coefficient in one iteration: a factor of 7
+_TRIES = 4
+_ITERATIONS, _SAMPLE_ITERATIONS = 10, 4
+SIZES = np.array([[0.03, 0.06, 0.12], [0.03, 0.06, 0.12]])
+"""Sizes of the residual that are tried, for step time and for power: relative standard deviations."""
+_SIZE_WEIGHT = np.array([0.25, 0.5, 0.25])
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Logarithms of what bursts read: m values at n settings.
+
+    Attributes:
+        columns: The settings, as `Form.columns` gives them: arrays of shape (n,).
+        row: Which setting a reading belongs to, shape (m,).
+        output: 0 for step time, 1 for power; shape (m,).
+        value: Natural logarithms, shape (m,).
+        variance: Of the bursts' noise, shape (m,).
+    """
+
+    columns: Mapping[str, Array]
+    row: np.ndarray
+    output: np.ndarray
+    value: Array
+    variance: Array
+
+    def predict(self, form: Form, theta: Array) -> Array:
+        """What the form says of the readings: shape (..., m) for coefficients of shape (..., k)."""
+        outputs = np.stack(form.log_values(theta, self.columns), axis=-2)
+        return np.asarray(outputs[..., self.output, self.row])
+
+
+def optimize(
+    form: Form,
+    readings: Readings,
+    value: Array,
+    precision: Array,
+    mean: Array,
+    sd: Array,
+    start: Array,
+    iterations: int,
+) -> tuple[Array, Array, Array]:
+    """Most probable coefficients by damped Gauss-Newton steps, many problems at a time.
+
+    Args:
+        form: The form of k coefficients.
+        readings: Where the m readings were made.
+        value: What they read, shape (s, m), one row for each problem.
+        precision: Inverse covariance of residual and noise, shape (s, m, m).
+        mean: Prior means, shape (s, k).
+        sd: Prior standard deviations, shape (s, k).
+        start: Where to begin, shape (s, k).
+        iterations: The most steps to take.
+
+    Returns:
+        Coefficients (s, k), minus the logarithm of the joint density up to a constant (s,), and the inverse covariance
+        of the coefficients (s, k, k).
+    """
+    weight = 1 / sd**2
+    theta = start.copy()
+    eye = np.eye(theta.shape[1])
+
+    def objective(theta: Array) -> Array:
+        left = value - readings.predict(form, theta)
+        fit = np.einsum("si,sij,sj->s", left, precision, left)
+        return np.asarray((fit + ((theta - mean) ** 2 * weight).sum(-1)) / 2)
+
+    def linearize(theta: Array) -> tuple[Array, Array]:
+        moved = theta[:, None] + np.concatenate([np.zeros((1, len(eye))), _STEP * eye])
+        predicted = readings.predict(form, moved)
+        return predicted[:, 0], np.swapaxes((predicted[:, 1:] - predicted[:, :1]) / _STEP, 1, 2)
+
+    best = objective(theta)
+    damping = np.full(len(theta), 1e-3)
+    for _ in range(iterations):
+        predicted, slope = linearize(theta)
+        weighted = np.swapaxes(slope, 1, 2) @ precision
+        curvature = weighted @ slope + weight[:, :, None] * eye
+        gradient = (weighted @ (value - predicted)[..., None])[..., 0] - (theta - mean) * weight
+        waiting, gain = np.ones(len(theta), bool), 0.0
+        for _ in range(_TRIES):
+            scaled = damping[:, None, None] * np.einsum("sii->si", curvature)[:, :, None] * eye
+            move = np.linalg.solve(curvature + scaled, gradient[..., None])[..., 0]
+            tried = theta + np.clip(move, -_LONGEST_MOVE, _LONGEST_MOVE)
+            found = objective(tried)
+            better = waiting & (found < best)
+            gain = max(gain, float((best - found)[better].max(initial=0.0)))
+            theta, best = np.where(better[:, None], tried, theta), np.where(better, found, best)
+            damping = np.where(better, damping / 5, np.where(waiting, np.maximum(damping * 10, 1e-3), damping))
+            waiting &= ~better
+            if not waiting.any():
+                break
+        if gain < 1e-3:
+            break
+    _, slope = linearize(theta)
+    return theta, best, np.swapaxes(slope, 1, 2) @ precision @ slope + weight[:, :, None] * eye
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A prior of the coefficients, and the logarithm of the weight it has before anything is read."""
+
+    mean: Array
+    sd: Array
+    log_weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """Priors and sizes of the residual, each weighted by how well it explains the readings; h of them.
+
+    Attributes:
+        theta: Most probable coefficients of each, shape (h, k).
+        curvature: Inverse covariances around them, shape (h, k, k).
+        covariance: Of residual and noise at the readings, shape (h, m, m).
+        size: Size of the residual by output, shape (h, 2).
+        belief: Index of the prior, shape (h,).
+        weight: Posterior probability, shape (h,).
+    """
+
+    theta: Array
+    curvature: Array
+    covariance: Array
+    size: Array
+    belief: np.ndarray
+    weight: Array
+
+
+def weigh(
+    form: Form,
+    readings: Readings,
+    kernel: Array,
+    roughness: Array,
+    beliefs: Sequence[Belief],
+    also: Sequence[Array] = (),
+) -> Hypotheses:
+    """Try every prior with every size of the residual.
+
+    Args:
+        form: The form.
+        readings: What was read.
+        kernel: Correlation of the residual between the settings of the readings, shape (n, n).
+        roughness: Standard deviation, by output, of what belongs to one setting alone; shape (2,).
+        beliefs: The priors.
+        also: Coefficients to start from besides the usual ones, (k,) each.
+    """
+    row, output = readings.row, readings.output
+    same_output = output[:, None] == output[None]
+    correlation = kernel[np.ix_(row, row)] * same_output
+    own = (row[:, None] == row[None]) * same_output * roughness[output] ** 2 + np.diag(readings.variance)
+    powers = SIZES[1] if (output == 1).any() else SIZES[1, :1]
+    sizes = [(time, power) for time in SIZES[0] for power in powers]
+    begin = np.concatenate([starts(form, readings), *[np.reshape(theta, (1, -1)) for theta in also]])
+    chosen = [(b, s, i) for b in range(len(beliefs)) for s in range(len(sizes)) for i in range(len(begin))]
+    belief, which, first = (np.array(column) for column in zip(*chosen, strict=True))
+    size = np.array(sizes)[which]
+    covariance = correlation * size[:, output][:, :, None] * size[:, output][:, None, :] + own
+    mean, sd = np.array([b.mean for b in beliefs])[belief], np.array([b.sd for b in beliefs])[belief]
+    value = np.broadcast_to(readings.value, (len(chosen), len(readings.value)))
+    theta, loss, curvature = optimize(
+        form, readings, value, np.linalg.inv(covariance), mean, sd, begin[first], _ITERATIONS
+    )
+    log_weight = np.array([b.log_weight for b in beliefs])[belief] + np.log(
+        _SIZE_WEIGHT[np.searchsorted(SIZES[0], size[:, 0])] * _SIZE_WEIGHT[np.searchsorted(SIZES[1], size[:, 1])]
+    )
+    log_weight -= loss + (np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(curvature)[1]) / 2 + np.log(sd).sum(1)
+    weight = np.exp(log_weight - log_weight.max())
+    return Hypotheses(theta, curvature, covariance, size, belief, weight / weight.sum())
+
+
+def draw(
+    form: Form, readings: Readings, hypotheses: Hypotheses, beliefs: Sequence[Belief], count: int, seed: int
+) -> tuple[Array, np.ndarray]:
+    """`count` samples of the coefficients, shape (count, k), and the hypothesis each belongs to, shape (count,)."""
+    rng = np.random.default_rng(seed)
+    of = np.searchsorted(np.cumsum(hypotheses.weight), (np.arange(count) + 0.5) / count).clip(
+        0, len(hypotheses.weight) - 1
+    )
+    mean = np.array([b.mean for b in beliefs])[hypotheses.belief[of]]
+    sd = np.array([b.sd for b in beliefs])[hypotheses.belief[of]]
+    covariance = hypotheses.covariance[of]
+    aside = rng.standard_normal(mean.shape)
+    noise = (np.linalg.cholesky(covariance) @ rng.standard_normal((count, len(readings.value), 1)))[..., 0]
+    aside, noise = aside - aside.mean(0), noise - noise.mean(0)  # the samples' mean is the optimum where all is linear
+    theta, _, _ = optimize(
+        form,
+        readings,
+        readings.value + noise,
+        np.linalg.inv(covariance),
+        mean + aside * sd,
+        sd,
+        hypotheses.theta[of],
+        _SAMPLE_ITERATIONS,
+    )
+    return theta, of
+
+
+def starts(form: Form, readings: Readings) -> Array:
+    """Where to look for the most probable coefficients, shape (s, k): scaled to the readings, and where a power limit
+    may or may not bind, from either side."""
+    time, power = readings.output == 0, readings.output == 1
+
+    def scaled(theta: Array, *, keep_power: bool = False) -> Array:
+        left = readings.value - readings.predict(form, theta)
+        theta = theta.copy()
+        if time.any():
+            theta[form.index["time"]] += left[time].mean()
+        if power.any() and not keep_power:
+            theta[form.index["power"]] += left[power].mean()
+        return theta
+
+    found = [scaled(form.mean, keep_power=form.limit)]
+    if form.limit and power.any():
+        idle, free = form.mean.copy(), form.mean.copy()
+        idle[form.index["t0"]] += 3  # the host is the brake
+        idle[form.index["w"]] -= 1
+        free[form.index["power"]] = readings.value[power].max() - np.log1p(np.exp(form.mean[form.index["p0"]]))
+        found += [scaled(idle, keep_power=True), scaled(free, keep_power=True)]
+    return np.array(found)

@@ -1,0 +1,126 @@
+"""The analytic form with a Gaussian process on top, as a BoTorch model over the settings of a space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.models.model import Model
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
+from gpytorch.kernels import MaternKernel
+from linear_operator.operators import DiagLinearOperator
+
+from devices.device import BATCH_KNOB, Knob, Setting
+from tuner.models.coefficients import Belief, Readings, draw, weigh
+from tuner.models.forms import Array, Form
+
+SAMPLES = 48
+ROUGHNESS = np.array([0.014, 0.01])
+"""Of step time and power: what one setting has to itself (kernels chosen for one shape, a cell measured on a bad day).
+Cells of recorded tables that should be alike differ by 1 to 2 % in time and 0.5 to 1 % in power."""
+
+_OCTAVES = 3.0  # of the batch size over which the residual changes
+_RANGES = 0.5  # of a clock's range
+
+
+class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
+    """Logarithms of step time and power: form + residual, an ensemble of `SAMPLES` samples of the form's coefficients.
+
+    The residual is a Matern 5/2 process of unknown size, plus the roughness of single settings. Given a sample of the
+    coefficients all is Gaussian, in closed form; the samples carry what is not (a limit that may or may not bind).
+
+    Args:
+        knobs: Of the space.
+        form: The form.
+        settings: Those that readings belong to.
+        output: 0 for step time, 1 for power, for each of m readings.
+        row: Index into `settings`, for each reading.
+        value: Natural logarithms, shape (m,).
+        variance: Of the noise, shape (m,).
+        beliefs: Priors of the coefficients.
+        seed: Of the samples.
+    """
+
+    _is_ensemble = True
+    num_outputs = 2
+
+    def __init__(
+        self,
+        knobs: Sequence[Knob],
+        form: Form,
+        settings: Sequence[Setting],
+        output: Sequence[int],
+        row: Sequence[int],
+        value: Sequence[float],
+        variance: Sequence[float],
+        beliefs: Sequence[Belief],
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self._knobs, self.form = tuple(knobs), form
+        self._kernel = MaternKernel(nu=2.5).double()
+        self._kernel.lengthscale = 1.0
+        self._known = self._coordinates(settings)
+        self._keys = {tuple(s[knob.name] for knob in knobs): i for i, s in enumerate(settings)}
+        self._readings = Readings(
+            form.columns(settings), np.array(row), np.array(output), np.array(value), np.array(variance)
+        )
+        hypotheses = weigh(form, self._readings, self._correlation(self._known), ROUGHNESS, beliefs)
+        self.theta, of = draw(form, self._readings, hypotheses, beliefs, SAMPLES, seed)
+        self._used, self._of = np.unique(of, return_inverse=True)
+        self._size = hypotheses.size[self._used]
+        self._precision = np.linalg.inv(hypotheses.covariance[self._used])
+        left = self._readings.value - self._readings.predict(form, self.theta)
+        self._weights = (self._precision[self._of] @ left[..., None])[..., 0]
+
+    def _coordinates(self, settings: Sequence[Setting]) -> torch.Tensor:
+        columns = []
+        for knob in self._knobs:
+            values = np.array([float(setting[knob.name]) for setting in settings])
+            if knob.name == BATCH_KNOB:
+                columns.append(np.log2(values) / _OCTAVES)
+            else:
+                spread = knob.values[-1] - knob.values[0]
+                columns.append((values - knob.values[0]) / (spread or 1.0) / _RANGES)
+        return torch.tensor(np.column_stack(columns), dtype=torch.double)
+
+    def _correlation(self, places: torch.Tensor) -> Array:
+        with torch.no_grad():
+            return np.asarray(self._kernel(places, self._known).to_dense().numpy())
+
+    def predict(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
+        """Means and standard deviations of the logarithms, shape (SAMPLES, 2, n) each."""
+        columns = self.form.columns(settings)
+        mean = np.stack(self.form.log_values(self.theta, columns), axis=1)
+        sd = np.empty_like(mean)
+        correlation = self._correlation(self._coordinates(settings))
+        mine = np.zeros_like(correlation)
+        for i, setting in enumerate(settings):
+            known = self._keys.get(tuple(setting[knob.name] for knob in self._knobs))
+            if known is not None:
+                mine[i, known] = 1.0
+        row, output = self._readings.row, self._readings.output
+        for h, size in enumerate(self._size):
+            samples = self._of == h
+            for j in (0, 1):
+                cross = (correlation * size[j] ** 2 + mine * ROUGHNESS[j] ** 2)[:, row] * (output == j)
+                mean[samples, j] += self._weights[samples] @ cross.T
+                explained = np.einsum("ni,ij,nj->n", cross, self._precision[h], cross)
+                sd[samples, j] = np.sqrt(np.maximum(size[j] ** 2 + ROUGHNESS[j] ** 2 - explained, 1e-8))
+        return mean, sd
+
+    def posterior(self, X: torch.Tensor, **kwargs: Any) -> GPyTorchPosterior:  # noqa: N803  # BoTorch's name
+        """BoTorch's view: settings X of shape (..., q, d), d the number of knobs; batch (..., SAMPLES), independent."""
+        flat = X.reshape(-1, X.shape[-1]).tolist()
+        names = [knob.name for knob in self._knobs]
+        mean, sd = self.predict([dict(zip(names, values, strict=True)) for values in flat])
+        shape = (*X.shape[:-1], SAMPLES)
+        outputs = []
+        for j in (0, 1):
+            centre = torch.tensor(mean[:, j].T.copy()).reshape(shape).transpose(-1, -2)
+            spread = torch.tensor(sd[:, j].T.copy()).reshape(shape).transpose(-1, -2)
+            outputs.append(MultivariateNormal(centre, DiagLinearOperator(spread**2)))
+        return GPyTorchPosterior(MultitaskMultivariateNormal.from_independent_mvns(outputs))

@@ -1,0 +1,206 @@
+"""`cap-aware`, the default: what a burst is worth at every setting, by an analytic model with a process on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import nnls
+
+from devices.device import BATCH_KNOB, Setting
+from tuner.models.forms import LIMIT, RISING, Array
+from tuner.models.surrogate import Surrogate
+from tuner.problem import Problem
+from tuner.strategies.proposal import ProposingStrategy, excess
+from tuner.trial import Trial
+
+_MARGIN = 0.995  # of the cap: a setting nearer to it can hardly be confirmed
+_START_CLOCK, _START_BATCH = 0.3, 0.64  # of the lists
+_SURELY = 0.01  # above the cap: more than noise
+_HELD_BY_BATCH = 0.3  # of the list of batch sizes
+_FEASIBILITY_FIRST = 1.4  # weight of the logarithm of P(power <= cap) while nothing holds the cap
+
+
+@dataclass(frozen=True)
+class Caution:
+    """How gains are weighed against breaking the cap; all in relative gain of the goal.
+
+    Attributes:
+        any_harm: Price of a burst above the cap.
+        far_harm: Price of one more than 5 % above, on top.
+        rise: By which share of themselves the prices rise with every burst that broke the cap.
+        likely: Least P(power <= cap) of a setting worth the price.
+        clip: The most an improvement counts: a tenfold gain at 2 % is not worth the harm.
+        gain: What a burst must promise, less harm.
+        slope: By how much that rises with every burst made.
+        bold_likely: The same as `likely`, where nothing likely is left but a lot may be won ...
+        bold_gain: ... namely this much.
+        bold_clip: As `clip`, then.
+    """
+
+    any_harm: float = 0.01
+    far_harm: float = 0.04
+    rise: float = 0.5
+    likely: float = 0.3
+    clip: float = 0.2
+    gain: float = 0.0015
+    slope: float = 0.0005
+    bold_likely: float = 0.03
+    bold_gain: float = 0.012
+    bold_clip: float = 1.5
+
+
+_ON_A_BOARD = Caution()
+_OF_A_RECORD = Caution(any_harm=0.0, far_harm=0.0, likely=0.01, gain=0.001, slope=0.0)
+
+
+class CapAwareStrategy(ProposingStrategy):
+    """Constrained expected improvement less the expected harm, over every setting that is left.
+
+    The first burst is at a low clock, or at the highest limit that is not above the cap. Then the surrogate (see
+    `tuner.models.process`) says for every setting what it may gain over the best one that held the cap, how likely it
+    holds the cap itself, and how likely it breaks it by a little and by far. Settings likely to break it are left out,
+    so the measured ground grows outwards from the start; where nothing is left inside and a lot may be won outside, the
+    least unlikely one is tried. Converges when no burst promises more than its threshold; the study then confirms.
+
+    Args:
+        caution: How gains are weighed against breaking the cap.
+        physics: Whether the model knows what clocks, limits and batch sizes do.
+        mask: Whether the cap keeps settings from being tried.
+        stops: Whether it converges by itself before every setting was tried.
+        repeats: Whether the study repeats what noise keeps on the edge of the cap.
+        confirms: Whether the study confirms what it recommends.
+    """
+
+    name = "cap-aware"
+    variants: ClassVar[Mapping[str, Mapping[str, bool]]] = {
+        "no-prior": {"physics": False},
+        "no-mask": {"mask": False},
+        "no-stopping": {"stops": False},
+        "no-repetition": {"repeats": False},
+        "no-confirmation": {"confirms": False},
+    }
+
+    def __init__(
+        self,
+        caution: Caution | None = None,
+        *,
+        physics: bool = True,
+        mask: bool = True,
+        stops: bool = True,
+        repeats: bool = True,
+        confirms: bool = True,
+    ) -> None:
+        self._caution = caution or _ON_A_BOARD
+        self.repeats, self.confirms = repeats, confirms
+        self._physics, self._mask, self._stops = physics, mask, stops
+
+    def propose(self, problem: Problem, trials: Sequence[Trial]) -> Setting | None:
+        space = problem.open_space(trials)
+        untried = space.untried(trial.setting for trial in trials)
+        if not untried:
+            return None
+        told = [trial for trial in trials if not trial.pending]
+        try:
+            surrogate = Surrogate(problem, told, physics=self._physics)
+        except ValueError:  # nothing is known yet
+            return self._start(problem, untried, len(trials))
+        pending = [trial.setting for trial in trials if trial.pending]
+        if pending:
+            surrogate = surrogate.imagine(pending)
+        worth = self._worth(problem, trials, surrogate, untried)
+        best = int(worth.argmax())
+        return untried[best] if worth[best] > -np.inf else None
+
+    def _worth(
+        self, problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, untried: Sequence[Setting]
+    ) -> Array:
+        """What a burst at each untried setting is worth, shape (n,); minus infinity where it is not worth its time."""
+        # No board answers without noise: this is a record, which no burst can harm and one burst exhausts.
+        caution = _OF_A_RECORD if surrogate.exact and self._caution is _ON_A_BOARD else self._caution
+        outlook = surrogate.outlook(untried)
+        broken = 1 - outlook.within(problem.cap).mean(0)
+        price = 1 + caution.rise * _broken(problem, trials)
+        harm = price * (caution.any_harm * broken + caution.far_harm * (1 - outlook.within(problem.cap, 1.05).mean(0)))
+        holds = outlook.within(problem.cap, _MARGIN)
+        below = ~_above_broken(problem, trials, untried)
+        likely, bold = below & (1 - broken >= caution.likely), below & (1 - broken >= caution.bold_likely)
+        if not self._mask:
+            harm, likely, bold = np.zeros_like(harm), np.ones_like(likely), np.ones_like(bold)
+        best = surrogate.best_held()
+        if best is None:  # first of all, hold the cap
+            likelihood = np.log(np.maximum(holds.mean(0), 1e-12))
+            return np.asarray(_FEASIBILITY_FIRST * likelihood + outlook.merit.mean(0) - 2 * harm)
+        gain = outlook.improvement(best)
+        threshold = caution.gain + caution.slope * len(trials) if self._stops else -np.inf
+        cost = _relative_cost(trials, surrogate, untried)
+        worth = (np.minimum(gain, caution.clip) * holds).mean(0) - harm
+        worth_it = likely & (worth > threshold)
+        if worth_it.any():
+            return np.where(worth_it, worth / cost, -np.inf)
+        worth = (np.minimum(gain, caution.bold_clip) * holds).mean(0)
+        worth_it = bold & (worth > (price * caution.bold_gain if self._stops else -np.inf))
+        return np.where(worth_it, (worth - harm / 2) / cost, -np.inf)
+
+    def _start(self, problem: Problem, untried: Sequence[Setting], failed: int) -> Setting:
+        """A first setting that hardly breaks the cap: a low clock or the highest limit below the cap, and a batch size
+        that keeps the accelerator busy, as the tuned one will. After failures, smaller ones."""
+        cap, limits = problem.cap, next((k.values for k in problem.space.knobs if k.name == LIMIT), ())
+        batch = _START_BATCH
+        if cap is not None and limits:  # where every limit is above the cap, it is the batch size that has to hold it
+            batch = 1.0 if limits[0] <= cap.watts else _HELD_BY_BATCH
+
+        def distance(setting: Setting) -> tuple[float, ...]:
+            away = []
+            for knob in problem.space.knobs:
+                last = len(knob.values) - 1
+                if knob.name == BATCH_KNOB:
+                    wanted = round(batch * last / (1 + failed))
+                elif cap is None:
+                    wanted = last
+                elif knob.name == LIMIT:
+                    wanted = max(sum(value <= cap.watts for value in limits) - 1, 0)
+                else:
+                    wanted = round(_START_CLOCK * last)
+                away.append(abs(knob.values.index(setting[knob.name]) - wanted))
+            return (sum(away), *away)
+
+        return min(untried, key=distance)
+
+
+def _broken(problem: Problem, trials: Sequence[Trial]) -> int:
+    """How many bursts were above the cap."""
+    return sum((excess(problem, trial) or 0.0) > 0 for trial in trials)
+
+
+def _above_broken(problem: Problem, trials: Sequence[Trial], settings: Sequence[Setting]) -> np.ndarray:
+    """Which settings have all clocks and limits at or above those of one that broke the cap, else equal; shape (n,).
+
+    Power rises with a clock at a fixed batch size. It does not with the batch size.
+    """
+    names = problem.space.names
+    rising = [i for i, name in enumerate(names) if name in RISING]
+    fixed = [i for i, name in enumerate(names) if name not in RISING]
+    keys = np.array([problem.space.key(setting) for setting in settings])
+    above = np.zeros(len(settings), bool)
+    for trial in trials:
+        if (excess(problem, trial) or 0.0) > _SURELY:
+            key = np.array(problem.space.key(trial.setting))
+            above |= (keys[:, fixed] == key[fixed]).all(1) & (keys[:, rising] >= key[rising]).all(1)
+    return above
+
+
+def _relative_cost(trials: Sequence[Trial], surrogate: Surrogate, settings: Sequence[Setting]) -> Array:
+    """Seconds a burst takes at each setting, relative to the mean burst so far; shape (n,).
+
+    Bursts have a fixed length, but warm-up and settling take steps: cost = a + m x step time, by least squares.
+    """
+    spent = [(trial.setting, trial.measurement.cost_s) for trial in trials if trial.valid and trial.measurement]
+    if not spent or min(seconds for _, seconds in spent) <= 0:
+        return np.ones(len(settings))
+    known = surrogate.step_time([setting for setting, _ in spent])
+    seconds = np.array([seconds for _, seconds in spent])
+    (fixed, steps), _ = nnls(np.column_stack([np.ones_like(known), known]), seconds)
+    return np.asarray((fixed + steps * surrogate.step_time(settings)) / seconds.mean())
