@@ -114,7 +114,7 @@ def optimize(
     return theta, best, np.swapaxes(slope, 1, 2) @ precision @ slope + weight[:, :, None] * eye
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Belief:
     """A prior of the coefficients, and the logarithm of the weight it has before anything is read."""
 

@@ -71,7 +71,7 @@ class Form:
     def __init__(self, knobs: Sequence[Knob], *, plain: bool = False, physics: bool = True) -> None:
         self.knobs = {knob.name: knob for knob in knobs}
         names = set(self.knobs) if physics else set()
-        self.plain = plain
+        self.plain, self.physics = plain, physics
         self.batch, self.limit, self.emc = BATCH_KNOB in names, LIMIT in names, EMC in names
         self.cores = next((name for name in (CORES, THREADS) if name in names), None)
         self.cpu_works = GPU not in names and not self.limit and bool(names & {CPU, CORES, THREADS})

@@ -10,20 +10,17 @@ import torch
 from botorch.models.model import Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
-from gpytorch.kernels import MaternKernel
 from linear_operator.operators import DiagLinearOperator
 
-from devices.device import BATCH_KNOB, Knob, Setting
+from devices.device import Knob, Setting
 from tuner.models.coefficients import Belief, Readings, draw, weigh
 from tuner.models.forms import Array, Form
+from tuner.models.residual import correlation
 
 SAMPLES = 48
 ROUGHNESS = np.array([0.014, 0.01])
 """Of step time and power: what one setting has to itself (kernels chosen for one shape, a cell measured on a bad day).
 Cells of recorded tables that should be alike differ by 1 to 2 % in time and 0.5 to 1 % in power."""
-
-_OCTAVES = 3.0  # of the batch size over which the residual changes
-_RANGES = 0.5  # of a clock's range
 
 
 class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
@@ -61,14 +58,12 @@ class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
     ) -> None:
         super().__init__()
         self._knobs, self.form = tuple(knobs), form
-        self._kernel = MaternKernel(nu=2.5).double()
-        self._kernel.lengthscale = 1.0
-        self._known = self._coordinates(settings)
+        self._known = tuple(settings)
         self._keys = {tuple(s[knob.name] for knob in knobs): i for i, s in enumerate(settings)}
         self._readings = Readings(
-            form.columns(settings), np.array(row), np.array(output), np.array(value), np.array(variance)
+            form.columns(settings), np.array(row, int), np.array(output, int), np.array(value), np.array(variance)
         )
-        hypotheses = weigh(form, self._readings, self._correlation(self._known), ROUGHNESS, beliefs)
+        hypotheses = weigh(form, self._readings, correlation(knobs, settings, settings), ROUGHNESS, beliefs)
         self.theta, of = draw(form, self._readings, hypotheses, beliefs, SAMPLES, seed)
         self._used, self._of = np.unique(of, return_inverse=True)
         self._size = hypotheses.size[self._used]
@@ -76,28 +71,13 @@ class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
         left = self._readings.value - self._readings.predict(form, self.theta)
         self._weights = (self._precision[self._of] @ left[..., None])[..., 0]
 
-    def _coordinates(self, settings: Sequence[Setting]) -> torch.Tensor:
-        columns = []
-        for knob in self._knobs:
-            values = np.array([float(setting[knob.name]) for setting in settings])
-            if knob.name == BATCH_KNOB:
-                columns.append(np.log2(values) / _OCTAVES)
-            else:
-                spread = knob.values[-1] - knob.values[0]
-                columns.append((values - knob.values[0]) / (spread or 1.0) / _RANGES)
-        return torch.tensor(np.column_stack(columns), dtype=torch.double)
-
-    def _correlation(self, places: torch.Tensor) -> Array:
-        with torch.no_grad():
-            return np.asarray(self._kernel(places, self._known).to_dense().numpy())
-
     def predict(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
         """Means and standard deviations of the logarithms, shape (SAMPLES, 2, n) each."""
         columns = self.form.columns(settings)
         mean = np.stack(self.form.log_values(self.theta, columns), axis=1)
         sd = np.empty_like(mean)
-        correlation = self._correlation(self._coordinates(settings))
-        mine = np.zeros_like(correlation)
+        alike = correlation(self._knobs, settings, self._known)
+        mine = np.zeros_like(alike)
         for i, setting in enumerate(settings):
             known = self._keys.get(tuple(setting[knob.name] for knob in self._knobs))
             if known is not None:
@@ -106,7 +86,7 @@ class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
         for h, size in enumerate(self._size):
             samples = self._of == h
             for j in (0, 1):
-                cross = (correlation * size[j] ** 2 + mine * ROUGHNESS[j] ** 2)[:, row] * (output == j)
+                cross = (alike * size[j] ** 2 + mine * ROUGHNESS[j] ** 2)[:, row] * (output == j)
                 mean[samples, j] += self._weights[samples] @ cross.T
                 explained = np.einsum("ni,ij,nj->n", cross, self._precision[h], cross)
                 sd[samples, j] = np.sqrt(np.maximum(size[j] ** 2 + ROUGHNESS[j] ** 2 - explained, 1e-8))

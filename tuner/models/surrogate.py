@@ -16,8 +16,10 @@ from devices.device import BATCH_KNOB, Knob, Setting
 from devices.measurement import Estimate, Status, known_sem
 from tuner.evidence import Evidence, mean_estimate, pool
 from tuner.goal import Cap
+from tuner.models.coefficients import Belief
 from tuner.models.forms import Array, Form
 from tuner.models.threads import single_threaded
+from tuner.models.transfer import learn, with_common
 from tuner.problem import Problem
 from tuner.space import Key
 from tuner.trial import Trial
@@ -35,25 +37,25 @@ Reading = tuple[int, Key, float, float]
 
 
 @functools.lru_cache(maxsize=16)  # the same trials are looked at several times between two bursts
-def _process(knobs: tuple[Knob, ...], physics: bool, readings: tuple[Reading, ...], seed: int) -> AnalyticProcess:
-    from tuner.models.coefficients import Belief  # here: the rest of the package must not wait seconds for torch
-    from tuner.models.process import AnalyticProcess
+def _process(
+    knobs: tuple[Knob, ...], physics: bool, learned: tuple[Belief, ...], readings: tuple[Reading, ...], seed: int
+) -> AnalyticProcess:
+    from tuner.models.process import AnalyticProcess  # here: the rest of the package must not wait seconds for torch
 
     form = Form(knobs, physics=physics)
     keys = list(dict.fromkeys(key for _, key, _, _ in readings))
     names = [knob.name for knob in knobs]
-    output, at, value, variance = zip(*readings, strict=True)
     with single_threaded():
         return AnalyticProcess(
             knobs,
             form,
             [dict(zip(names, key, strict=True)) for key in keys],
-            output,
-            [keys.index(key) for key in at],
-            value,
-            variance,
-            [Belief(form.mean, form.sd)],
-            seed,
+            output=[reading[0] for reading in readings],
+            row=[keys.index(reading[1]) for reading in readings],
+            value=[reading[2] for reading in readings],
+            variance=[reading[3] for reading in readings],
+            beliefs=with_common(form, learned, anything_read=bool(readings)),
+            seed=seed,
         )
 
 
@@ -103,11 +105,12 @@ class Surrogate:
 
     Args:
         problem: Space, goal and cap.
-        trials: With at least one burst that is valid, or that was ended for being above the cap.
+        trials: With at least one burst that is valid, or that was ended for being above the cap, unless the problem has
+            an earlier record to learn from.
         physics: Whether the form knows what clocks, limits and batch sizes do; else each knob acts by a power.
 
     Raises:
-        ValueError: no such burst.
+        ValueError: neither a burst nor a record.
     """
 
     def __init__(self, problem: Problem, trials: Sequence[Trial], *, physics: bool = True) -> None:
@@ -115,15 +118,20 @@ class Surrogate:
         self.evidence: dict[Key, Evidence] = pool(problem, trials)
         self._physics = physics
         self._readings = tuple(self._read(trials))
-        if not self._readings:
-            raise ValueError("a surrogate needs at least one burst")
-        self.process = _process(problem.space.knobs, physics, self._readings, problem.seed)
+        statistic = problem.cap.statistic if problem.cap else "mean"
+        self._learned = learn(problem.prior, problem.space.knobs, statistic, physics=physics)
+        if not self._readings and not self._learned:
+            raise ValueError("a surrogate needs at least one burst, or an earlier record")
+        self.process = self._process(self._readings)
 
     def _with(self, readings: tuple[Reading, ...]) -> Surrogate:
         other = copy.copy(self)
         other._readings = readings
-        other.process = _process(self._problem.space.knobs, self._physics, readings, self._problem.seed)
+        other.process = self._process(readings)
         return other
+
+    def _process(self, readings: tuple[Reading, ...]) -> AnalyticProcess:
+        return _process(self._problem.space.knobs, self._physics, self._learned, readings, self._problem.seed)
 
     def _read(self, trials: Sequence[Trial]) -> list[Reading]:
         space, readings = self._problem.space, []

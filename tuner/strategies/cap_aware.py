@@ -11,13 +11,14 @@ from scipy.optimize import nnls
 
 from devices.device import BATCH_KNOB, Setting
 from tuner.models.forms import LIMIT, RISING, Array
-from tuner.models.surrogate import Surrogate
+from tuner.models.surrogate import Outlook, Surrogate
 from tuner.problem import Problem
 from tuner.strategies.proposal import ProposingStrategy, excess
 from tuner.trial import Trial
 
 _MARGIN = 0.995  # of the cap: a setting nearer to it can hardly be confirmed
 _START_CLOCK, _START_BATCH = 0.3, 0.64  # of the lists
+_LIKELY_FIRST = 0.7
 _SURELY = 0.01  # above the cap: more than noise
 _HELD_BY_BATCH = 0.3  # of the list of batch sizes
 _FEASIBILITY_FIRST = 1.4  # weight of the logarithm of P(power <= cap) while nothing holds the cap
@@ -129,6 +130,8 @@ class CapAwareStrategy(ProposingStrategy):
         likely, bold = below & (1 - broken >= caution.likely), below & (1 - broken >= caution.bold_likely)
         if not self._mask:
             harm, likely, bold = np.zeros_like(harm), np.ones_like(likely), np.ones_like(bold)
+        if not surrogate.evidence and not any(trial.measurement for trial in trials):
+            return _first(outlook, problem)
         best = surrogate.best_held()
         if best is None:  # first of all, hold the cap
             likelihood = np.log(np.maximum(holds.mean(0), 1e-12))
@@ -168,6 +171,15 @@ class CapAwareStrategy(ProposingStrategy):
             return (sum(away), *away)
 
         return min(untried, key=distance)
+
+
+def _first(outlook: Outlook, problem: Problem) -> Array:
+    """What the first burst at each setting is worth by earlier records alone, shape (n,): the fastest that is likely to
+    hold the cap."""
+    merit = (outlook.merit - outlook.merit.mean(1, keepdims=True)).mean(0)  # the scale of time is not known yet
+    holds = outlook.within(problem.cap, _MARGIN).mean(0)
+    likely = holds >= min(_LIKELY_FIRST, holds.max())
+    return np.where(likely, merit + np.log(np.maximum(holds, 1e-12)), -np.inf)
 
 
 def _broken(problem: Problem, trials: Sequence[Trial]) -> int:

@@ -1,0 +1,83 @@
+"""What earlier records say before the first burst: priors of the coefficients, fitted to profiles and studies."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from devices.device import BATCH_KNOB, Knob
+from devices.measurement import Statistic
+from devices.profile import Profile
+from tuner.models.coefficients import Belief, Readings, weigh
+from tuner.models.forms import Form
+from tuner.models.residual import correlation
+
+_COMMON = 0.35  # weight of what boards have in common, beside all that is said of this one
+_DRIFT = 0.4  # of the prior's own width: how far a coefficient moves from one workload or device to a like one
+_MOST_ROWS = 60
+_ROUGHNESS = np.array([0.02, 0.02])
+
+
+def with_common(form: Form, learned: Sequence[Belief], *, anything_read: bool) -> list[Belief]:
+    """The priors of a study's coefficients: what boards have in common, then what was learned from earlier records.
+
+    None of them is believed: each has a weight that readings raise or lower, so that a record of something else is soon
+    forgotten. Before anything is read, what was learned says more.
+    """
+    if not learned:
+        return [Belief(form.mean, form.sd)]
+    share = math.log((1 - _COMMON) / len(learned))
+    common = [Belief(form.mean, form.sd, math.log(_COMMON))] if anything_read else []
+    return [*common, *(replace(belief, log_weight=share) for belief in learned)]
+
+
+def learn(
+    records: Sequence[Profile], knobs: tuple[Knob, ...], statistic: Statistic, *, physics: bool = True
+) -> tuple[Belief, ...]:
+    """A prior for each earlier record that has these knobs and at least two valid rows, in the units of their form."""
+    found = (_fitted(_ById(record), knobs, physics, statistic) for record in records)
+    return tuple(belief for belief in found if belief is not None)
+
+
+class _ById:
+    """A profile as the key of a cache: equal when it is the same object."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.profile is other.profile
+
+    def __hash__(self) -> int:
+        return id(self.profile)
+
+
+@functools.lru_cache(maxsize=32)
+def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: Statistic) -> Belief | None:
+    form = Form(knobs, physics=physics)
+    names = {knob.name for knob in knobs}
+    cells = [cell for cell in record.profile.cells(statistic) if names <= set(cell.setting) and cell.throughput > 0]
+    cells = cells[:: max(math.ceil(len(cells) / _MOST_ROWS), 1)]
+    if len(cells) < 2:
+        return None
+    settings = [cell.setting for cell in cells]
+    powers = [(i, cell.power_w) for i, cell in enumerate(cells) if cell.power_w]
+    time = [math.log(float(cell.setting.get(BATCH_KNOB, 1.0)) / cell.throughput) for cell in cells]
+    readings = Readings(
+        form.columns(settings),
+        row=np.array([*range(len(cells)), *(i for i, _ in powers)]),
+        output=np.array([0] * len(cells) + [1] * len(powers)),
+        value=np.array([*time, *(math.log(power) for _, power in powers)]),
+        variance=np.full(len(cells) + len(powers), 1e-6),
+    )
+    found = weigh(form, readings, correlation(knobs, settings, settings), _ROUGHNESS, [Belief(form.mean, form.sd)])
+    best = int(found.weight.argmax())
+    sd = np.sqrt(np.diag(np.linalg.inv(found.curvature[best])) + (_DRIFT * form.sd) ** 2)
+    mean, sd = found.theta[best].copy(), np.minimum(sd, form.sd)
+    scale = form.index["time"]  # of another workload, in another unit
+    mean[scale], sd[scale] = form.mean[scale], form.sd[scale]
+    return Belief(mean, sd)
