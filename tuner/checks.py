@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from devices.device import DeviceInfo
 from devices.errors import InputError, UnsupportedError
 from devices.measurement import STATISTICS, Statistic
+from devices.profile import Profile
 from tuner.goal import Cap, Goal
 
 
@@ -26,6 +28,22 @@ def check_numbers(bursts: int, seed: int, cap_w: float | None, cap_on: str | Non
         raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
     if cap_w is not None and not (isinstance(cap_w, int | float) and math.isfinite(cap_w) and cap_w > 0):
         raise InputError(f"a cap is a number of watts greater than 0, not {cap_w!r}", hint="--cap 7W")
+
+
+def check_prior(info: DeviceInfo, prior: Sequence[Profile]) -> tuple[Profile, ...]:
+    """Records that a study can learn from.
+
+    Raises:
+        InputError: one that lacks a knob of the device, or has fewer than two settings with a valid measurement.
+    """
+    for record in prior:
+        what = f"the prior record of {record.metadata.workload or record.metadata.device or 'an unnamed workload'}"
+        missing = [knob.name for knob in info.knobs if knob.name not in record.knob_names]
+        if missing:
+            raise InputError(f"{what} lacks {', '.join(missing)}", hint="a record of the same knobs, or none")
+        if len(record.cells()) < 2:
+            raise InputError(f"{what} has fewer than two valid settings", hint="a longer record, or none")
+    return tuple(prior)
 
 
 def _require_power(info: DeviceInfo, what: str, hint: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from devices.device import DeviceInfo, Knob, WorkloadSpec
-from devices.errors import UnsupportedError
-from devices.profile import profile_text
+from devices.errors import InputError, UnsupportedError
+from devices.profile import Profile, profile_text, read_profile
 from tuner.frozen import read_frozen
 from tuner.goal import Cap, find_goal
 from tuner.outcome import Outcome, assess
@@ -66,8 +66,33 @@ def export_text(what: str, form: str, open_store: Callable[[], Store]) -> str:
     store = open_store()
     if form == "csv":
         study = _load(store, what)
-        return profile_text(profile_of(_outcome(study), WorkloadSpec(**study.specification["workload"])))
+        return profile_text(profile_of(_outcome(study), WorkloadSpec(**_workload(study))))
     return _format(study_document(store, what), form)
+
+
+def prior_record(what: str, store: Store) -> Profile:
+    """An earlier record to learn from: a recorded profile, or what a study in the store measured.
+
+    Raises:
+        InputError: neither a file nor a study, or nothing was measured yet.
+        ProfileError: a file that is no profile.
+    """
+    if Path(what).is_file():
+        return read_profile(Path(what))
+    study = store.load(what)
+    if study is None:
+        raise InputError(
+            f"--prior {what} is neither a file nor a study", hint="a recorded profile, or a name of: tune list"
+        )
+    if not any(trial.measurement for trial in study.trials):
+        raise InputError(f"the study '{what}' measured nothing yet", hint="another --prior, or leave it out")
+    return profile_of(_outcome(study), WorkloadSpec(**_workload(study)))
+
+
+def _workload(study: StoredStudy) -> dict[str, Any]:
+    found = dict(study.specification["workload"])
+    found.pop("files_sha256", None)
+    return found
 
 
 def _ended(study: StoredStudy) -> Mapping[str, Any] | None:

@@ -11,13 +11,15 @@ from typing import Any, Protocol
 from devices.device import LOCAL_DEVICES, Device, EventSink, WorkloadSpec
 from devices.errors import InputError
 from devices.measurement import Statistic
-from devices.profile import read_profile, write_profile
+from devices.profile import Profile, read_profile, write_profile
 from devices.replay import ReplayDevice
 from tuner.frozen import freeze, require_writable, write_json
 from tuner.goal import Cap, find_goal
 from tuner.interrupt import Interrupts
+from tuner.library import prior_record
 from tuner.outcome import Outcome, Stopped
 from tuner.record import profile_of
+from tuner.store import open_store
 from tuner.store_sql import default_location
 from tuner.strategies import DEFAULT_STRATEGY
 from tuner.study import DEFAULT_BURSTS, ProgressSink, Study
@@ -43,6 +45,7 @@ class Request:
     emulate: bool = False
     search: tuple[str, ...] = ()
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    prior: tuple[str, ...] = ()
     bursts: int = DEFAULT_BURSTS
     strategy: str = DEFAULT_STRATEGY
     seed: int = 0
@@ -143,6 +146,7 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
         DeviceError, StoreError: the study stopped; the same request goes on with it.
     """
     _check(request)
+    prior = _prior_records(request)
     target = open_request(request)
     with target.device as device:
         study = Study(
@@ -157,6 +161,7 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
             name=request.name,
             store="sqlite://" if request.dry_run else _location(request),
             fresh=request.fresh,
+            prior=prior,
         )
         with study:
             audience.begin(study, target.notes)
@@ -166,6 +171,16 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
             with audience.progress(study) as watchers:
                 outcome = study.run(watchers.burst, watchers.event)
             return _conclude(request, target, study, outcome, audience)
+
+
+def _prior_records(request: Request) -> tuple[Profile, ...]:
+    if not request.prior:
+        return ()
+    store = open_store(_location(request))
+    try:
+        return tuple(prior_record(what, store) for what in request.prior)
+    finally:
+        store.close()
 
 
 def _absolute(path: str | None) -> str | None:

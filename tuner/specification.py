@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from devices.device import BurstPlan, DeviceInfo, WorkloadSpec
 from devices.errors import SpecificationChangedError
+from devices.profile import Profile, profile_text
 from tuner.problem import Problem
 from tuner.workload_files import file_digests
 
@@ -38,6 +40,7 @@ def specify(
         "cap": {"watts": cap.watts, "statistic": cap.statistic} if cap else None,
         "strategy": strategy,
         "seed": problem.seed,
+        **({"prior": [_digest(record) for record in problem.prior]} if problem.prior else {}),
         "burst": {
             "min_s": plan.min_s,
             "max_s": plan.max_s,
@@ -45,6 +48,10 @@ def specify(
             "accumulation": plan.accumulation,
         },
     }
+
+
+def _digest(record: Profile) -> str:
+    return hashlib.sha256(profile_text(record).encode()).hexdigest()[:16]
 
 
 def study_name(info: DeviceInfo, workload: WorkloadSpec, problem: Problem) -> str:

@@ -13,7 +13,7 @@ from devices.device import BurstPlan, Device, EventSink, WorkloadSpec
 from devices.errors import DeviceError, InputError
 from devices.measurement import Measurement, Statistic, Status, as_failed, fault
 from devices.profile import Profile
-from tuner.checks import check_cap, check_name, check_numbers
+from tuner.checks import check_cap, check_name, check_numbers, check_prior
 from tuner.evidence import Evidence, pool
 from tuner.goal import Cap, find_goal
 from tuner.outcome import Outcome, Stopped, assess
@@ -121,7 +121,7 @@ class Study:
                 found_goal,
                 check_cap(self.info, found_goal, cap_w, cap_on),
                 seed,
-                tuple(prior),
+                check_prior(self.info, prior),
                 self.info.name,
             )
             self.plan = plan or BurstPlan.for_device(self.info)

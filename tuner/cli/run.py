@@ -45,8 +45,9 @@ NOTHING_YET: dict[str, Any] = {
 @workload_options
 @space_options
 @click.option("--bursts", type=click.IntRange(min=1), metavar="N", help="Budget, confirmation included.  [default: 25]")
+@click.option("--strategy", metavar="S", help="cap-aware, ax, sobol, random, ...  [default: cap-aware]")
 @click.option(
-    "--strategy", metavar="S", help="cap-aware, ax, sobol, random, ...  [default: cap-aware]"
+    "--prior", multiple=True, metavar="STUDY|PROFILE", help="An earlier record to learn from first; may be repeated."
 )
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of strategy and noise.  [default: 0]")
 @click.option("--noise-throughput", type=float, metavar="X", help="Replay: noise, 0.02 is 2 %.")

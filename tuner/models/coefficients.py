@@ -8,11 +8,12 @@ the form's curvature where a Gaussian around the optimum would promise the impos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from devices.device import Setting
 from tuner.models.forms import Array, Form
 
 _STEP = 1e-4  # of the finite differences, in the logarithm
@@ -34,6 +35,7 @@ class Readings:
         output: 0 for step time, 1 for power; shape (m,).
         value: Natural logarithms, shape (m,).
         variance: Of the bursts' noise, shape (m,).
+        settings: The settings themselves, for priors that add to the form.
     """
 
     columns: Mapping[str, Array]
@@ -41,6 +43,7 @@ class Readings:
     output: np.ndarray
     value: Array
     variance: Array
+    settings: Sequence[Setting] = ()
 
     def predict(self, form: Form, theta: Array) -> Array:
         """What the form says of the readings: shape (..., m) for coefficients of shape (..., k)."""
@@ -114,13 +117,18 @@ def optimize(
     return theta, best, np.swapaxes(slope, 1, 2) @ precision @ slope + weight[:, :, None] * eye
 
 
+Offset = Callable[[Sequence[Setting]], Array]
+"""What to add to a form at n settings, to the logarithms of step time and power: shape (2, n)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """A prior of the coefficients, and the logarithm of the weight it has before anything is read."""
+    """A prior of the coefficients, the logarithm of its weight before anything is read, what is added to the form."""
 
     mean: Array
     sd: Array
     log_weight: float = 0.0
+    offset: Offset | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +182,7 @@ def weigh(
     size = np.array(sizes)[which]
     covariance = correlation * size[:, output][:, :, None] * size[:, output][:, None, :] + own
     mean, sd = np.array([b.mean for b in beliefs])[belief], np.array([b.sd for b in beliefs])[belief]
-    value = np.broadcast_to(readings.value, (len(chosen), len(readings.value)))
+    value = (readings.value - offsets(readings, beliefs))[belief]
     theta, loss, curvature = optimize(
         form, readings, value, np.linalg.inv(covariance), mean, sd, begin[first], _ITERATIONS
     )
@@ -203,7 +211,7 @@ def draw(
     theta, _, _ = optimize(
         form,
         readings,
-        readings.value + noise,
+        (readings.value - offsets(readings, beliefs))[hypotheses.belief[of]] + noise,
         np.linalg.inv(covariance),
         mean + aside * sd,
         sd,
@@ -211,6 +219,15 @@ def draw(
         _SAMPLE_ITERATIONS,
     )
     return theta, of
+
+
+def offsets(readings: Readings, beliefs: Sequence[Belief]) -> Array:
+    """What each prior adds to the form at the readings, shape (b, m)."""
+    added = np.zeros((len(beliefs), len(readings.value)))
+    for i, belief in enumerate(beliefs):
+        if belief.offset is not None:
+            added[i] = belief.offset(readings.settings)[readings.output, readings.row]
+    return added
 
 
 def starts(form: Form, readings: Readings) -> Array:

@@ -13,7 +13,7 @@ from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNorm
 from linear_operator.operators import DiagLinearOperator
 
 from devices.device import Knob, Setting
-from tuner.models.coefficients import Belief, Readings, draw, weigh
+from tuner.models.coefficients import Belief, Readings, draw, offsets, weigh
 from tuner.models.forms import Array, Form
 from tuner.models.residual import correlation
 
@@ -61,20 +61,31 @@ class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
         self._known = tuple(settings)
         self._keys = {tuple(s[knob.name] for knob in knobs): i for i, s in enumerate(settings)}
         self._readings = Readings(
-            form.columns(settings), np.array(row, int), np.array(output, int), np.array(value), np.array(variance)
+            form.columns(settings),
+            row=np.array(row, int),
+            output=np.array(output, int),
+            value=np.array(value),
+            variance=np.array(variance),
+            settings=self._known,
         )
         hypotheses = weigh(form, self._readings, correlation(knobs, settings, settings), ROUGHNESS, beliefs)
+        self._beliefs = tuple(beliefs)
         self.theta, of = draw(form, self._readings, hypotheses, beliefs, SAMPLES, seed)
         self._used, self._of = np.unique(of, return_inverse=True)
         self._size = hypotheses.size[self._used]
         self._precision = np.linalg.inv(hypotheses.covariance[self._used])
-        left = self._readings.value - self._readings.predict(form, self.theta)
+        self._belief = hypotheses.belief[of]
+        value = self._readings.value - offsets(self._readings, beliefs)[self._belief]
+        left = value - self._readings.predict(form, self.theta)
         self._weights = (self._precision[self._of] @ left[..., None])[..., 0]
 
     def predict(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
         """Means and standard deviations of the logarithms, shape (SAMPLES, 2, n) each."""
         columns = self.form.columns(settings)
         mean = np.stack(self.form.log_values(self.theta, columns), axis=1)
+        for i, belief in enumerate(self._beliefs):
+            if belief.offset is not None:
+                mean[self._belief == i] += belief.offset(settings)
         sd = np.empty_like(mean)
         alike = correlation(self._knobs, settings, self._known)
         mine = np.zeros_like(alike)

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from devices.device import BATCH_KNOB, Knob
+from devices.device import BATCH_KNOB, Knob, Setting
 from devices.measurement import Statistic
 from devices.profile import Profile
 from tuner.models.coefficients import Belief, Readings, weigh
-from tuner.models.forms import Form
+from tuner.models.forms import Array, Form
 from tuner.models.residual import correlation
 
 _COMMON = 0.35  # weight of what boards have in common, beside all that is said of this one
@@ -38,9 +38,9 @@ def with_common(form: Form, learned: Sequence[Belief], *, anything_read: bool) -
 def learn(
     records: Sequence[Profile], knobs: tuple[Knob, ...], statistic: Statistic, *, physics: bool = True
 ) -> tuple[Belief, ...]:
-    """A prior for each earlier record that has these knobs and at least two valid rows, in the units of their form."""
-    found = (_fitted(_ById(record), knobs, physics, statistic) for record in records)
-    return tuple(belief for belief in found if belief is not None)
+    """Priors from earlier records that have these knobs and at least two valid rows, in the units of their form: of
+    each the coefficients alone, and with what they leave over, in case it is the same workload."""
+    return tuple(belief for record in records for belief in _fitted(_ById(record), knobs, physics, statistic))
 
 
 class _ById:
@@ -57,13 +57,13 @@ class _ById:
 
 
 @functools.lru_cache(maxsize=32)
-def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: Statistic) -> Belief | None:
+def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: Statistic) -> tuple[Belief, ...]:
     form = Form(knobs, physics=physics)
     names = {knob.name for knob in knobs}
     cells = [cell for cell in record.profile.cells(statistic) if names <= set(cell.setting) and cell.throughput > 0]
     cells = cells[:: max(math.ceil(len(cells) / _MOST_ROWS), 1)]
     if len(cells) < 2:
-        return None
+        return ()
     settings = [cell.setting for cell in cells]
     powers = [(i, cell.power_w) for i, cell in enumerate(cells) if cell.power_w]
     time = [math.log(float(cell.setting.get(BATCH_KNOB, 1.0)) / cell.throughput) for cell in cells]
@@ -78,6 +78,15 @@ def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: St
     best = int(found.weight.argmax())
     sd = np.sqrt(np.diag(np.linalg.inv(found.curvature[best])) + (_DRIFT * form.sd) ** 2)
     mean, sd = found.theta[best].copy(), np.minimum(sd, form.sd)
+    left = readings.value - readings.predict(form, mean)
+    weights = np.linalg.solve(found.covariance[best], left)
     scale = form.index["time"]  # of another workload, in another unit
     mean[scale], sd[scale] = form.mean[scale], form.sd[scale]
-    return Belief(mean, sd)
+    size = found.size[best]
+
+    def offset(wanted: Sequence[Setting]) -> Array:
+        """The record's own residual: of the same workload it will be the same."""
+        alike = correlation(knobs, wanted, settings)
+        return np.stack([size[j] ** 2 * alike[:, readings.row] * (readings.output == j) @ weights for j in (0, 1)])
+
+    return Belief(mean, sd), Belief(mean, sd, offset=offset)
