@@ -95,11 +95,13 @@ def require_writable(path: Path) -> None:
     """Check before an hour of bursts that `path` can be written after it.
 
     Raises:
-        InputError: it is a folder, or its folder does not exist or cannot be written.
+        InputError: it is a folder, a device or a pipe, or its folder does not exist or cannot be written.
     """
     folder = path.absolute().parent
     if path.is_dir():
         raise InputError(f"{path} is a folder", hint="name a file")
+    if path.exists() and not path.is_file():  # it would be replaced, a device of the machine too
+        raise InputError(f"{path} is no regular file", hint="name a file")
     if not folder.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
     if not os.access(folder, os.W_OK):

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from devices.device import Setting
+from devices.device import BATCH_KNOB, Setting
 from devices.measurement import Measurement, Status
 from tuner.evidence import pool
+from tuner.goal import GOALS, Cap
 from tuner.models.surrogate import Surrogate
 from tuner.problem import Problem
 from tuner.recommend import baseline_setting, is_hopeless, judge
@@ -158,3 +159,27 @@ class TestSurrogate:
     def test_nothing_known(self) -> None:
         with pytest.raises(ValueError, match="burst"):
             Surrogate(PROBLEM, [])
+
+
+@pytest.mark.parametrize(("sem", "bursts"), [(0.0, 1), (0.01, 2)])
+def test_energy_is_that_of_the_mean_power_under_a_cap_on_p95(sem: float, bursts: int) -> None:
+    problem = replace(toy_problem(), goal=GOALS["energy"], cap=Cap(12.0, "p95"))
+    trials: list[Trial] = []
+    for batch, mean, p95 in ((4, 5.0, 10.0), (8, 5.6, 6.0)):
+        found = Measurement(
+            Status.OK,
+            "emulated",
+            throughput=10.0,
+            throughput_sem=10 * sem,
+            power_mean_w=mean,
+            power_mean_sem_w=mean * sem,
+            power_p95_w=p95,
+            power_p95_sem_w=p95 * sem,
+            energy_per_sample_j=mean / 10,
+        )
+        for _ in range(bursts):
+            setting = {"gpu_freq_mhz": 300, BATCH_KNOB: batch}
+            trials.append(Trial(len(trials), setting, TrialState.DONE, attempts=1, measurement=found))
+    verdict = judge(problem, trials)
+    assert verdict.recommended is not None
+    assert verdict.recommended.setting[BATCH_KNOB] == 4

@@ -158,9 +158,10 @@ class Form:
 
         zero = np.zeros(1)
         one = np.ones(len(next(iter(columns.values()))))
-        batch = columns.get(BATCH_KNOB, one)
-        cpu_clock, cores = columns.get(CPU, one), columns[self.cores] if self.cores else one
-        clock = cpu_clock * cores if self.cpu_works else columns.get(GPU, one)
+        known = columns if self.physics else {}
+        batch = known.get(BATCH_KNOB, one)
+        cpu_clock, cores = known.get(CPU, one), known[self.cores] if self.cores else one
+        clock = cpu_clock * cores if self.cpu_works else known.get(GPU, one)
         samples = batch ** (1 + raw("delta")) if "delta" in self.index else batch
 
         host = exp("t0") * one

@@ -117,18 +117,13 @@ class Surrogate:
         self._problem = problem
         self.evidence: dict[Key, Evidence] = pool(problem, trials)
         self._physics = physics
+        self._imagined: list[Setting] = []
         self._readings = tuple(self._read(trials))
         statistic = problem.cap.statistic if problem.cap else "mean"
         self._learned = learn(problem.prior, problem.space.knobs, statistic, physics=physics)
         if not self._readings and not self._learned:
             raise ValueError("a surrogate needs at least one burst, or an earlier record")
         self.process = self._process(self._readings)
-
-    def _with(self, readings: tuple[Reading, ...]) -> Surrogate:
-        other = copy.copy(self)
-        other._readings = readings
-        other.process = self._process(readings)
-        return other
 
     def _process(self, readings: tuple[Reading, ...]) -> AnalyticProcess:
         return _process(self._problem.space.knobs, self._physics, self._learned, readings, self._problem.seed)
@@ -156,6 +151,18 @@ class Surrogate:
             add(_POWER, setting, power)
         return readings
 
+    def _mean_over_statistic(self, settings: Sequence[Setting]) -> Array:
+        """The logarithm of mean power over the cap's statistic at n settings: as measured there, else as usual."""
+        if self._problem.cap is None:
+            return np.zeros(len(settings))
+        found = {}
+        for key, e in self.evidence.items():
+            watts = [p.value for m in e.measurements if (p := m.power("mean")) is not None]
+            if watts and e.power is not None:
+                found[key] = math.log(sum(watts) / len(watts) / e.power.value)
+        usual = sum(found.values()) / len(found) if found else 0.0
+        return np.array([found.get(self._problem.space.key(setting), usual) for setting in settings])
+
     def _samples(self, setting: Setting) -> float:
         """Samples a step, in the unit in which the form's step time is: 1 where the batch size is no knob."""
         return float(setting.get(BATCH_KNOB, 1.0))
@@ -173,22 +180,22 @@ class Surrogate:
             for i, setting in enumerate(settings)
             for output in sorted({reading[0] for reading in self._readings})
         ]
-        return self._with(self._readings + tuple(extra))
+        other = copy.copy(self)
+        other._readings = self._readings + tuple(extra)
+        other._imagined = [*self._imagined, *settings]
+        other.process = self._process(other._readings)
+        return other
 
     def measured_merit(self, settings: Sequence[Setting]) -> Array:
         """The logarithm of the goal as measured at settings with a valid burst, larger is better; shape (n,)."""
-        found = {(output, key): value for output, key, value, _ in self._readings}
-        merit = []
-        for setting in settings:
-            key = self._problem.space.key(setting)
-            power = found[_POWER, key] if self._problem.goal.needs_power else 0.0
-            merit.append(math.log(self._samples(setting)) - found[_TIME, key] - power)
-        return np.array(merit)
+        goals = [self.evidence[self._problem.space.key(setting)].goal.value for setting in settings]
+        return np.log(goals) if self._problem.goal.maximize else -np.log(goals)
 
     def best_held(self) -> float | None:
-        """The logarithm of the best merit among measured settings that hold the cap, by reading and more likely than
-        not; None where none does."""
+        """The logarithm of the best merit among measured (and imagined) settings that hold the cap, by reading and more
+        likely than not; None where none does."""
         held = [e.setting for e in self.evidence.values() if e.within(self._problem.cap)]
+        held += self._imagined
         held = [s for s, p in zip(held, self.feasible_probability(held), strict=True) if p >= _MORE_LIKELY]
         return float(self.goal_log(held)[0].max()) if held else None
 
@@ -202,8 +209,8 @@ class Surrogate:
             mean, sd = self.process.predict(settings)
         merit = np.log([self._samples(s) for s in settings]) - mean[:, _TIME]
         merit_sd = sd[:, _TIME]
-        if self._problem.goal.needs_power:  # joules per sample; whichever the statistic, mean power goes with it
-            merit = merit - mean[:, _POWER]
+        if self._problem.goal.needs_power:  # joules per sample
+            merit = merit - mean[:, _POWER] - self._mean_over_statistic(settings)
             merit_sd = np.hypot(merit_sd, sd[:, _POWER])
         return Outlook(merit, merit_sd, mean[:, _POWER], sd[:, _POWER])
 

@@ -17,7 +17,9 @@ from tuner.models.forms import Array, Form
 from tuner.models.residual import correlation
 
 _COMMON = 0.35  # weight of what boards have in common, beside all that is said of this one
-_DRIFT = 0.4  # of the prior's own width: how far a coefficient moves from one workload or device to a like one
+# How far coefficients move, as shares of their priors' widths, and powers, as a factor: to another workload, and
+# between two records of the same.
+_LIKE, _SAME = (0.4, 0.25), (0.2, 0.1)
 _MOST_ROWS = 60
 _ROUGHNESS = np.array([0.02, 0.02])
 
@@ -76,12 +78,18 @@ def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: St
     )
     found = weigh(form, readings, correlation(knobs, settings, settings), _ROUGHNESS, [Belief(form.mean, form.sd)])
     best = int(found.weight.argmax())
-    sd = np.sqrt(np.diag(np.linalg.inv(found.curvature[best])) + (_DRIFT * form.sd) ** 2)
-    mean, sd = found.theta[best].copy(), np.minimum(sd, form.sd)
+    mean, fitted = found.theta[best].copy(), np.diag(np.linalg.inv(found.curvature[best]))
     left = readings.value - readings.predict(form, mean)
     weights = np.linalg.solve(found.covariance[best], left)
     scale = form.index["time"]  # of another workload, in another unit
-    mean[scale], sd[scale] = form.mean[scale], form.sd[scale]
+    mean[scale] = form.mean[scale]
+
+    def spread(share: float, watts: float) -> Array:
+        sd = np.minimum(np.sqrt(fitted + (share * form.sd) ** 2), form.sd)
+        sd[form.index["power"]] = math.hypot(math.sqrt(fitted[form.index["power"]]), watts)
+        sd[scale] = form.sd[scale]
+        return np.asarray(np.minimum(sd, form.sd))
+
     size = found.size[best]
 
     def offset(wanted: Sequence[Setting]) -> Array:
@@ -89,4 +97,4 @@ def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: St
         alike = correlation(knobs, wanted, settings)
         return np.stack([size[j] ** 2 * alike[:, readings.row] * (readings.output == j) @ weights for j in (0, 1)])
 
-    return Belief(mean, sd), Belief(mean, sd, offset=offset)
+    return Belief(mean, spread(*_LIKE)), Belief(mean, spread(*_SAME), offset=offset)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from devices.device import BATCH_KNOB, Setting
+from devices.measurement import Status
 from tuner.models.forms import LIMIT, RISING, Array
 from tuner.models.surrogate import Outlook, Surrogate
 from tuner.problem import Problem
@@ -19,6 +20,8 @@ from tuner.trial import Trial
 _MARGIN = 0.995  # of the cap: a setting nearer to it can hardly be confirmed
 _START_CLOCK, _START_BATCH = 0.3, 0.64  # of the lists
 _LIKELY_FIRST = 0.7
+_ENOUGH_BROKEN, _HOPELESS = 3, 0.005  # bursts above the cap, and P(power <= cap) everywhere, to say that none holds it
+_CLOCK_FAILED = (Status.THROTTLED, Status.CLOCK_NOT_APPLIED)
 _SURELY = 0.01  # above the cap: more than noise
 _HELD_BY_BATCH = 0.3  # of the list of batch sizes
 _FEASIBILITY_FIRST = 1.4  # weight of the logarithm of P(power <= cap) while nothing holds the cap
@@ -125,8 +128,8 @@ class CapAwareStrategy(ProposingStrategy):
         broken = 1 - outlook.within(problem.cap).mean(0)
         price = 1 + caution.rise * _broken(problem, trials)
         harm = price * (caution.any_harm * broken + caution.far_harm * (1 - outlook.within(problem.cap, 1.05).mean(0)))
-        holds = outlook.within(problem.cap, _MARGIN)
-        below = ~_above_broken(problem, trials, untried)
+        holds = outlook.within(problem.cap, 1.0 if surrogate.exact else _MARGIN)
+        below = ~_above_broken(problem, trials, untried) if self._mask else np.ones(len(untried), bool)
         likely, bold = below & (1 - broken >= caution.likely), below & (1 - broken >= caution.bold_likely)
         if not self._mask:
             harm, likely, bold = np.zeros_like(harm), np.ones_like(likely), np.ones_like(bold)
@@ -134,17 +137,24 @@ class CapAwareStrategy(ProposingStrategy):
             return _first(outlook, problem)
         best = surrogate.best_held()
         if best is None:  # first of all, hold the cap
-            likelihood = np.log(np.maximum(holds.mean(0), 1e-12))
-            return np.asarray(_FEASIBILITY_FIRST * likelihood + outlook.merit.mean(0) - 2 * harm)
+            hope = holds.mean(0)
+            if self._stops and _broken(problem, trials) >= _ENOUGH_BROKEN and hope.max() < _HOPELESS:
+                return np.full(len(untried), -np.inf)
+            if hope.max() < _HOPELESS:  # too little to tell settings apart: down
+                return np.where(below, -outlook.power.mean(0), -np.inf)
+            likelihood = np.log(np.maximum(hope, 1e-12))
+            worth = _FEASIBILITY_FIRST * likelihood + outlook.merit.mean(0) - 2 * harm
+            return np.where(below, worth, -np.inf)
         gain = outlook.improvement(best)
-        threshold = caution.gain + caution.slope * len(trials) if self._stops else -np.inf
+        searching = not self._stops or any(trial.pending for trial in trials)  # a second board need not idle
+        threshold = -np.inf if searching else caution.gain + caution.slope * len(trials)
         cost = _relative_cost(trials, surrogate, untried)
         worth = (np.minimum(gain, caution.clip) * holds).mean(0) - harm
         worth_it = likely & (worth > threshold)
         if worth_it.any():
             return np.where(worth_it, worth / cost, -np.inf)
         worth = (np.minimum(gain, caution.bold_clip) * holds).mean(0)
-        worth_it = bold & (worth > (price * caution.bold_gain if self._stops else -np.inf))
+        worth_it = bold & (worth > (-np.inf if searching else price * caution.bold_gain))
         return np.where(worth_it, (worth - harm / 2) / cost, -np.inf)
 
     def _start(self, problem: Problem, untried: Sequence[Setting], failed: int) -> Setting:
@@ -190,7 +200,8 @@ def _broken(problem: Problem, trials: Sequence[Trial]) -> int:
 def _above_broken(problem: Problem, trials: Sequence[Trial], settings: Sequence[Setting]) -> np.ndarray:
     """Which settings have all clocks and limits at or above those of one that broke the cap, else equal; shape (n,).
 
-    Power rises with a clock at a fixed batch size. It does not with the batch size.
+    Power rises with a clock at a fixed batch size. It does not with the batch size. A clock that was not held is not
+    held by another batch size either.
     """
     names = problem.space.names
     rising = [i for i, name in enumerate(names) if name in RISING]
@@ -198,9 +209,12 @@ def _above_broken(problem: Problem, trials: Sequence[Trial], settings: Sequence[
     keys = np.array([problem.space.key(setting) for setting in settings])
     above = np.zeros(len(settings), bool)
     for trial in trials:
+        key = np.array(problem.space.key(trial.setting))
+        higher = (keys[:, rising] >= key[rising]).all(1)
         if (excess(problem, trial) or 0.0) > _SURELY:
-            key = np.array(problem.space.key(trial.setting))
-            above |= (keys[:, fixed] == key[fixed]).all(1) & (keys[:, rising] >= key[rising]).all(1)
+            above |= higher & (keys[:, fixed] == key[fixed]).all(1)
+        elif trial.status in _CLOCK_FAILED and rising:
+            above |= higher
     return above
 
 
