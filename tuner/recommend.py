@@ -14,7 +14,7 @@ from tuner.problem import Problem
 from tuner.trial import Role, Trial
 
 MIN_PROBABILITY = 0.95  # of power <= cap, for a setting to be recommended
-_SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people lower first
+SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people lower first
 _MIN_READINGS = 4
 _MAX_BASELINES = 2
 _FAR_ABOVE = 1.25
@@ -155,7 +155,7 @@ def baseline_setting(problem: Problem, trials: Sequence[Trial], default: Setting
         knob.name: min(knob.values, key=lambda v, name=knob.name: abs(v - default.get(name, v)))  # type: ignore[misc]
         for knob in space.knobs
     }
-    speed = next((n for n in _SPEED_KNOBS if n in space.names), None)
+    speed = next((n for n in SPEED_KNOBS if n in space.names), None)
     line = [s for s in space.settings if all(s[n] == nearest[n] for n in space.names if n != speed)]
     if speed is not None:
         line = sorted((s for s in line if s[speed] <= nearest[speed]), key=lambda s: -s[speed])

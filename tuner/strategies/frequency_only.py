@@ -8,11 +8,10 @@ from dataclasses import replace
 from devices.device import Setting
 from devices.errors import UnsupportedError
 from tuner.problem import Problem
+from tuner.recommend import SPEED_KNOBS
 from tuner.strategies.proposal import ProposingStrategy, excess, first_bursts
 from tuner.strategies.untuned import line, untuned_setting
 from tuner.trial import Trial
-
-SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people lower first
 
 
 class FrequencyOnlyStrategy(ProposingStrategy):
