@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from devices.device import DeviceInfo
 from devices.errors import InputError, UnsupportedError
 from devices.measurement import STATISTICS, Statistic
-from devices.profile import Profile
+from devices.profile import METRICS, Profile
 from tuner.goal import Cap, Goal
 
 
@@ -44,6 +45,19 @@ def check_prior(info: DeviceInfo, prior: Sequence[Profile]) -> tuple[Profile, ..
         if len(record.cells()) < 2:
             raise InputError(f"{what} has fewer than two valid settings", hint="a longer record, or none")
     return tuple(prior)
+
+
+def gives_away(record: Profile, table: Profile) -> bool:
+    """Whether `record` holds every burst of `table`: a search of the table that learns from it knows the answer."""
+    return not _content(table) - _content(record)
+
+
+def _content(profile: Profile) -> Counter[str]:
+    """What was recorded, whatever the order of rows and columns and the words around it."""
+    return Counter(
+        repr((sorted(row.setting.items()), row.status.value, [getattr(row, name) for name in METRICS]))
+        for row in profile.rows
+    )
 
 
 def _require_power(info: DeviceInfo, what: str, hint: str) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -89,54 +86,6 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def require_writable(path: Path) -> None:
-    """Check before an hour of bursts that `path` can be written after it.
-
-    Raises:
-        InputError: it is a folder, a device or a pipe, or its folder does not exist or cannot be written.
-    """
-    folder = path.absolute().parent
-    if path.is_dir():
-        raise InputError(f"{path} is a folder", hint="name a file")
-    if path.exists() and not path.is_file():  # it would be replaced, a device of the machine too
-        raise InputError(f"{path} is no regular file", hint="name a file")
-    if not folder.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write {path}: no permission in {folder}", hint="name a file in a folder of yours")
-
-
-def write_json(document: Mapping[str, Any], path: Path) -> None:
-    """Write `document` whole or not at all.
-
-    Raises:
-        InputError: the file cannot be written there.
-    """
-    write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", path)
-
-
-def write_text(text: str, path: Path) -> None:
-    """Write `text` whole or not at all.
-
-    Raises:
-        InputError: the file cannot be written there.
-    """
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}", hint="--out FILE, in a folder you may write"
-        ) from error
 
 
 def read_frozen(path: Path) -> dict[str, Any]:

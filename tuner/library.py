@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from devices.device import DeviceInfo, Knob, WorkloadSpec
-from devices.errors import InputError, UnsupportedError
-from devices.profile import Profile, profile_text, read_profile
+from devices.errors import UnsupportedError
+from devices.profile import Profile, profile_text
 from tuner.frozen import read_frozen
 from tuner.goal import Cap, find_goal
 from tuner.outcome import Outcome, assess
@@ -26,7 +26,7 @@ def study_document(store: Store, name: str) -> dict[str, Any]:
         InputError: no such study.
     """
     study = _load(store, name)
-    ended = _ended(study)
+    ended = ended_document(study)
     return {**ended, "study": study.name} if ended else _outcome(study).to_json()
 
 
@@ -35,7 +35,7 @@ def study_rows(store: Store) -> list[dict[str, Any]]:
     rows = []
     for name in store.names():
         study = _load(store, name)
-        specification, ended = study.specification, _ended(study) or {}
+        specification, ended = study.specification, ended_document(study) or {}
         rows.append(
             {
                 "study": name,
@@ -65,27 +65,16 @@ def export_text(what: str, form: str, open_store: Callable[[], Store]) -> str:
         return _format(read_frozen(path), form)
     store = open_store()
     if form == "csv":
-        study = _load(store, what)
-        return profile_text(profile_of(_outcome(study), WorkloadSpec(**_workload(study))))
+        return profile_text(study_record(_load(store, what)))
     return _format(study_document(store, what), form)
 
 
-def prior_record(what: str, store: Store) -> Profile:
-    """An earlier record to learn from: a recorded profile, or what a study in the store measured.
+def study_record(study: StoredStudy) -> Profile:
+    """What a study measured, as a recorded profile.
 
     Raises:
-        InputError: neither a file nor a study, or nothing was measured yet.
-        ProfileError: a file that is no profile.
+        ProfileError: no burst was made.
     """
-    if Path(what).is_file():
-        return read_profile(Path(what))
-    study = store.load(what)
-    if study is None:
-        raise InputError(
-            f"--prior {what} is neither a file nor a study", hint="a recorded profile, or a name of: tune list"
-        )
-    if not any(trial.measurement for trial in study.trials):
-        raise InputError(f"the study '{what}' measured nothing yet", hint="another --prior, or leave it out")
     return profile_of(_outcome(study), WorkloadSpec(**_workload(study)))
 
 
@@ -95,7 +84,7 @@ def _workload(study: StoredStudy) -> dict[str, Any]:
     return found
 
 
-def _ended(study: StoredStudy) -> Mapping[str, Any] | None:
+def ended_document(study: StoredStudy) -> Mapping[str, Any] | None:
     """The document the study ended with, unless it went on after that."""
     if study.outcome is None or len(study.outcome["trials"]) != len(study.trials):
         return None

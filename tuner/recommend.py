@@ -9,6 +9,8 @@ import numpy as np
 
 from devices.device import Setting
 from tuner.evidence import Evidence, pool
+from tuner.models.forms import Array
+from tuner.models.search import most_worth
 from tuner.models.surrogate import Surrogate, power_readings
 from tuner.problem import Problem
 from tuner.trial import Role, Trial
@@ -18,7 +20,7 @@ SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people l
 _MIN_READINGS = 4
 _MAX_BASELINES = 2
 _FAR_ABOVE = 1.25
-_MAX_BURSTS = 5  # at one setting, to find out on which side of the cap it is
+MAX_BURSTS = 5  # at one setting, to find out on which side of the cap it is
 _WORTH_A_BURST = 0.004  # relative gain
 _POSSIBLE = 0.05  # below, a burst is not worth the harm even where nothing is known to hold the cap
 _LIKELY = 0.6  # below, repeating a burst would more likely break the cap than settle anything
@@ -72,7 +74,7 @@ def judge(problem: Problem, trials: Sequence[Trial], *, confirm: bool = True, re
     recommendable = held & (probability >= MIN_PROBABILITY) & (exact | (bursts > 1) | (not confirm))
     best = int(np.where(recommendable, merit, -np.inf).argmax()) if recommendable.any() else None
 
-    open_ = ~recommendable & ~exact & (bursts < _MAX_BURSTS) & held & (probability >= _LIKELY)
+    open_ = ~recommendable & ~exact & (bursts < MAX_BURSTS) & held & (probability >= _LIKELY)
     if not repeat:
         open_ &= (probability >= MIN_PROBABILITY) & (bursts == 1)
     if best is not None:
@@ -100,15 +102,15 @@ def _promising(
     problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, known: Sequence[Evidence]
 ) -> Setting | None:
     """For when nothing can be recommended: the best setting, tried often or never, that may still hold the cap."""
-    space = problem.open_space(trials)
-    again = [e.setting for e in known if not e.exact and len(e.measurements) < _MAX_BURSTS and e.setting in space]
-    settings = space.untried(trial.setting for trial in trials) + again
-    if not settings:
-        return None
-    probability = surrogate.feasible_probability(settings)
-    order = np.log(np.maximum(probability, 1e-12)) + surrogate.goal_log(settings)[0]
-    best = int(np.where(probability >= _POSSIBLE, order, -np.inf).argmax())
-    return settings[best] if probability[best] >= _POSSIBLE else None
+    again = {problem.space.key(e.setting) for e in known if not e.exact and len(e.measurements) < MAX_BURSTS}
+    settled = [trial.setting for trial in trials if problem.space.key(trial.setting) not in again]
+
+    def worth(settings: Sequence[Setting]) -> Array:
+        probability = surrogate.feasible_probability(settings)
+        order = np.log(np.maximum(probability, 1e-12)) + surrogate.goal_log(settings)[0]
+        return np.where(probability >= _POSSIBLE, order, -np.inf)
+
+    return most_worth(problem.open_space(trials), worth, settled, (problem.seed, len(trials)))[0]
 
 
 def best_within(problem: Problem, evidence: Iterable[Evidence]) -> Evidence | None:
@@ -129,7 +131,9 @@ def is_hopeless(problem: Problem, trials: Sequence[Trial]) -> bool:
     readings = power_readings(problem, trials)
     if len(readings) < _MIN_READINGS or any(p.value <= _FAR_ABOVE * problem.cap.watts for _, p in readings):
         return False
-    return bool((Surrogate(problem, trials).feasible_probability(problem.open_space(trials).settings) < 0.01).all())
+    probability = Surrogate(problem, trials).feasible_probability
+    _, highest = most_worth(problem.open_space(trials), probability, (), (problem.seed, len(trials)))
+    return highest < 0.01
 
 
 def comparison(problem: Problem, trials: Sequence[Trial], default: Setting | None) -> Setting | None:
@@ -149,14 +153,14 @@ def baseline_setting(problem: Problem, trials: Sequence[Trial], default: Setting
     """
     space = problem.open_space(trials)
     known = pool(problem, trials)
-    if default is None or not known or not space.settings:
+    if default is None or not known or not len(space):
         return None
     nearest = {
         knob.name: min(knob.values, key=lambda v, name=knob.name: abs(v - default.get(name, v)))  # type: ignore[misc]
         for knob in space.knobs
     }
     speed = next((n for n in SPEED_KNOBS if n in space.names), None)
-    line = [s for s in space.settings if all(s[n] == nearest[n] for n in space.names if n != speed)]
+    line = list(space.part({n: (nearest[n],) for n in space.names if n != speed}).settings)
     if speed is not None:
         line = sorted((s for s in line if s[speed] <= nearest[speed]), key=lambda s: -s[speed])
     probability = Surrogate(problem, trials).feasible_probability(line)

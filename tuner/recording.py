@@ -13,7 +13,7 @@ from devices.errors import DeviceError, InputError, UnsupportedError
 from devices.measurement import Measurement, Status, as_failed, fault
 from devices.profile import Cell
 from tuner.checks import check_cap, check_numbers
-from tuner.frozen import require_writable
+from tuner.files import require_writable
 from tuner.goal import find_goal
 from tuner.record import metadata_of
 from tuner.record_file import RecordFile
@@ -112,7 +112,7 @@ class Recording:
         check_numbers(1, seed, cap_w, None)
         if not isinstance(repeats, int) or repeats < 1:
             raise InputError(f"each setting is measured once or more, not {repeats} times", hint="--repeats 1")
-        require_writable(path)
+        require_writable(path, "-o")
         self._device = device
         self.workload = WorkloadSpec(workload) if isinstance(workload, str) else workload
         self.info: DeviceInfo = device.describe()

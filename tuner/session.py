@@ -11,15 +11,15 @@ from typing import Any, Protocol
 from devices.device import LOCAL_DEVICES, Device, EventSink, WorkloadSpec
 from devices.errors import InputError
 from devices.measurement import Statistic
-from devices.profile import Profile, read_profile, write_profile
+from devices.profile import read_profile, write_profile
 from devices.replay import ReplayDevice
-from tuner.frozen import freeze, require_writable, write_json
+from tuner.files import check_files, write_json
+from tuner.frozen import freeze
 from tuner.goal import Cap, find_goal
 from tuner.interrupt import Interrupts
-from tuner.library import prior_record
 from tuner.outcome import Outcome, Stopped
+from tuner.prior import earlier_study_note, prior_records, told_answers
 from tuner.record import profile_of
-from tuner.store import open_store
 from tuner.store_sql import default_location
 from tuner.strategies import DEFAULT_STRATEGY
 from tuner.study import DEFAULT_BURSTS, ProgressSink, Study
@@ -146,7 +146,7 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
         DeviceError, StoreError: the study stopped; the same request goes on with it.
     """
     _check(request)
-    prior = _prior_records(request)
+    prior = prior_records(request.prior, _location(request))
     target = open_request(request)
     with target.device as device:
         study = Study(
@@ -164,23 +164,16 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
             prior=prior,
         )
         with study:
-            audience.begin(study, target.notes)
+            notes = told_answers(request.prior, prior, request.replay)
+            if not (prior or study.resumed or request.dry_run):
+                notes += earlier_study_note(study, _location(request))
+            audience.begin(study, (*notes, *target.notes))
             if request.dry_run:
                 return Finished(audience.plan(study), 0)
             interrupts.watch(study)
             with audience.progress(study) as watchers:
                 outcome = study.run(watchers.burst, watchers.event)
             return _conclude(request, target, study, outcome, audience)
-
-
-def _prior_records(request: Request) -> tuple[Profile, ...]:
-    if not request.prior:
-        return ()
-    store = open_store(_location(request))
-    try:
-        return tuple(prior_record(what, store) for what in request.prior)
-    finally:
-        store.close()
 
 
 def _absolute(path: str | None) -> str | None:
@@ -217,20 +210,12 @@ def _check(request: Request) -> None:
         raise InputError(f"{request.device} is this machine and cannot be emulated", hint="leave --emulate out")
     if request.dry_run:
         return
-    files: dict[Path, str] = {}
-    read = [
-        ("--replay", request.replay),
-        ("--store", Path(location) if "://" not in (location := _location(request)) else None),
-    ]
-    for option, path in (*read, ("--out", request.out), ("--record", request.record)):
-        if path is None:
-            continue
-        if path.resolve() in files:
-            other = files[path.resolve()]
-            raise InputError(f"{option} and {other} name the same file {path}", hint=f"another file for {option}")
-        files[path.resolve()] = option
-        if option in ("--out", "--record"):
-            require_writable(path)
+    priors = [Path(what) for what in request.prior if Path(what).is_file()]  # else the name of a study
+    check_files(
+        [("--out", request.out), ("--record", request.record)],
+        read=[("--replay", request.replay), *(("--prior", path) for path in priors)],
+        kept=[("--store", Path(location) if "://" not in (location := _location(request)) else None)],
+    )
 
 
 def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, audience: Audience) -> Finished:

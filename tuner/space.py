@@ -1,11 +1,13 @@
-"""The search space: ordered knobs and the settings that can be measured, enumerated exactly."""
+"""The search space: ordered knobs and the settings that can be measured."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,21 +19,79 @@ Key = tuple[float, ...]
 
 
 @dataclass(frozen=True)
+class Product(Sequence[Setting]):
+    """Every combination of the knobs' values, the last knob varying fastest: made when asked for, never held.
+
+    Attributes:
+        knobs: The knobs.
+        left_out: Ranks of combinations that are left out, ascending.
+    """
+
+    knobs: tuple[Knob, ...]
+    left_out: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return math.prod(len(knob.values) for knob in self.knobs) - len(self.left_out)
+
+    def __iter__(self) -> Iterator[Setting]:
+        names, left_out = [knob.name for knob in self.knobs], set(self.left_out)
+        for rank, values in enumerate(itertools.product(*(knob.values for knob in self.knobs))):
+            if rank not in left_out:
+                yield dict(zip(names, values, strict=True))
+
+    @overload
+    def __getitem__(self, index: int) -> Setting: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Setting, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Setting | tuple[Setting, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(len(self))[index])
+        rank = range(len(self))[index]
+        for left_out in self.left_out:
+            rank += left_out <= rank
+        values = {}
+        for knob in reversed(self.knobs):
+            rank, i = divmod(rank, len(knob.values))
+            values[knob.name] = knob.values[i]
+        return {knob.name: values[knob.name] for knob in self.knobs}
+
+    def __contains__(self, setting: object) -> bool:
+        return self._rank(setting) not in (None, *self.left_out)
+
+    def without(self, settings: Iterable[Setting]) -> Product:
+        """The combinations that are not among `settings`."""
+        ranks = {rank for setting in settings if (rank := self._rank(setting)) is not None}
+        return Product(self.knobs, tuple(sorted(ranks.union(self.left_out))))
+
+    def _rank(self, setting: object) -> int | None:
+        rank = 0
+        for knob in self.knobs:
+            value = setting.get(knob.name) if isinstance(setting, Mapping) else None
+            if value not in knob.values:
+                return None
+            rank = rank * len(knob.values) + knob.values.index(value)
+        return rank
+
+
+@dataclass(frozen=True)
 class Space:
     """Knobs and settings of one study.
 
     Attributes:
         knobs: In the device's order; values ascending.
-        settings: Every setting that can be measured; not always the full product of the knobs.
+        settings: Every setting that can be measured: the `Product` of the knobs, which may be millions, or a list of
+            those a profile records.
     """
 
     knobs: tuple[Knob, ...]
-    settings: tuple[Setting, ...]
+    settings: Sequence[Setting]
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Space:
         """The whole space of a device."""
-        return cls(info.knobs, tuple(info.enumerate_settings()))
+        return cls(info.knobs, Product(info.knobs) if info.settings is None else info.settings)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -56,7 +116,7 @@ class Space:
         return frozenset(self.key(setting) for setting in self.settings)
 
     def __contains__(self, setting: Setting) -> bool:
-        return self.key(setting) in self._keys
+        return setting in self.settings if isinstance(self.settings, Product) else self.key(setting) in self._keys
 
     def __len__(self) -> int:
         return len(self.settings)
@@ -76,8 +136,10 @@ class Space:
             columns.append((values - low) / (high - low))
         return np.column_stack(columns) if columns else np.zeros((len(settings), 0))
 
-    def untried(self, tried: Iterable[Setting]) -> list[Setting]:
+    def untried(self, tried: Iterable[Setting]) -> Sequence[Setting]:
         """The settings that are not among `tried`, in order."""
+        if isinstance(self.settings, Product):
+            return self.settings.without(tried)
         keys = {self.key(setting) for setting in tried}
         return [setting for setting in self.settings if self.key(setting) not in keys]
 
@@ -86,26 +148,34 @@ class Space:
         distances = ((self.features(among) - self.features([wanted])) ** 2).sum(axis=1)
         return among[int(distances.argmin())]
 
-    def below_batch(self, batch_size: float) -> Space:
-        """The space of the batch sizes below `batch_size`: running out of memory bounds the batch at every clock."""
+    def part(self, values: Mapping[str, Collection[float]]) -> Space:
+        """The space in which the knobs named by `values` have these values only."""
         knobs = []
         for knob in self.knobs:
-            if knob.name == BATCH_KNOB:
-                fitting = tuple(v for v in knob.values if v < batch_size)
-                if not fitting:
-                    return Space(self.knobs, ())
-                knob = Knob(knob.name, fitting, knob.default)
-            knobs.append(knob)
-        return Space(tuple(knobs), tuple(s for s in self.settings if s[BATCH_KNOB] < batch_size))
+            kept = tuple(v for v in knob.values if knob.name not in values or v in values[knob.name])
+            if not kept:
+                return Space(self.knobs, ())
+            knobs.append(Knob(knob.name, kept, knob.default))
+        if isinstance(self.settings, Product):
+            return Space(tuple(knobs), Product(tuple(knobs)))
+        kept_settings = tuple(s for s in self.settings if all(s[name] in kept for name, kept in values.items()))
+        return Space(tuple(knobs), kept_settings)
+
+    def below_batch(self, batch_size: float) -> Space:
+        """The space of the batch sizes below `batch_size`: running out of memory bounds the batch at every clock."""
+        batches = next(knob.values for knob in self.knobs if knob.name == BATCH_KNOB)
+        return self.part({BATCH_KNOB: [value for value in batches if value < batch_size]})
 
     def safe_start(self) -> Setting:
         """A first setting that hardly breaks a cap: every clock and limit at its lowest, the batch in the middle."""
+        wanted = {
+            knob.name: knob.values[(len(knob.values) - 1) // 2 if knob.name == BATCH_KNOB else 0] for knob in self.knobs
+        }
+        if wanted in self:
+            return wanted
 
         def distance(setting: Setting) -> tuple[int, ...]:
-            ranks = []
-            for knob in self.knobs:
-                rank = knob.values.index(setting[knob.name])
-                ranks.append(abs(rank - (len(knob.values) - 1) // 2) if knob.name == BATCH_KNOB else rank)
+            ranks = [abs(k.values.index(setting[k.name]) - k.values.index(wanted[k.name])) for k in self.knobs]
             return (sum(ranks), *ranks)
 
         return min(self.settings, key=distance)

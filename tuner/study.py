@@ -145,6 +145,7 @@ class Study:
             if stored is None:
                 stored = self._store.create(self.name, specification)
             require_same(self.name, stored.specification, specification)
+            self.specification = specification
             self.resumed = bool(stored.trials)
             self._trials = list(stored.trials)
             self._state = stored.strategy_state

@@ -11,7 +11,7 @@ from typing import Any
 from devices.device import DeviceInfo, knob_value
 from devices.errors import InputError, StoreError
 from devices.training import TrainingResult
-from tuner.frozen import write_json
+from tuner.files import write_json
 from tuner.frozen_check import FrozenTraining
 from tuner.training import Training
 from tuner.training_request import TrainRequest

@@ -172,7 +172,7 @@ class TestBaseline:
             name = "first"
 
             def suggest(self, problem: Problem, trials: Any, n: int = 1, state: str | None = None) -> Suggestion:
-                return Suggestion(problem.space.settings[len(trials) : len(trials) + 1])
+                return Suggestion(tuple(problem.space.settings[len(trials) : len(trials) + 1]))
 
         outcome = Study(ToyDevice(clocks=2, batches=2), "toy", strategy=First()).run()
         assert len(outcome.trials) == 4

@@ -31,6 +31,7 @@ class CapSpec:
         """The cap in watts on a profile: a share is lowest + share * (highest - lowest).
 
         Raises:
+            InputError: a share that comes to no power at all.
             UnsupportedError: a share of a power that the profile, called `name`, does not record.
         """
         if self.watts is not None:
@@ -41,7 +42,14 @@ class CapSpec:
                 f"{name} records no power_mean_w, so there is no range to take {self} of", hint="--cap in watts"
             )
         low_w, high_w = range_w
-        return low_w + (self.share or 0.0) * (high_w - low_w)
+        cap_w = low_w + (self.share or 0.0) * (high_w - low_w)
+        if not (math.isfinite(cap_w) and cap_w > 0):
+            raise InputError(
+                f"--cap {self} of the power_mean_w of {name} ({low_w:g} to {high_w:g} W) is {cap_w:g} W, and a cap is "
+                "above 0 W",
+                hint="--cap in watts, or leave that profile out",
+            )
+        return cap_w
 
 
 def parse_caps(text: str) -> tuple[CapSpec, ...]:

@@ -9,14 +9,17 @@ from pathlib import Path
 from devices.device import DeviceInfo
 from devices.errors import InputError, UnsupportedError
 from devices.measurement import STATISTICS, Statistic
-from devices.profile import METRICS, Profile, read_profile
+from devices.profile import Profile, read_profile
 from devices.replay import ReplayDevice
 from tuner.arena.caps import CapSpec
+from tuner.checks import gives_away
 from tuner.strategies import STRATEGIES, open_strategy
-from tuner.study import DEFAULT_BURSTS
+from tuner.study import DEFAULT_BURSTS, MAX_ATTEMPTS, RETRIED
 
 FULL_GRID = ("lut",)
-"""Strategies that measure everything: their budget is the number of settings, whatever is asked for."""
+"""Strategies that measure everything: their budget is whatever that takes, and confirms it, whatever is asked for."""
+CONFIRMATIONS = 5
+"""Bursts of theirs after the last setting: what the study keeps for confirmation must not come out of the table."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,10 @@ class Contest:
     def budget(self, task: Task) -> int:
         """Bursts of a study, confirmation included."""
         if task.strategy in FULL_GRID:
-            return len(self.tables[task.table].profile.settings)
+            profile = self.tables[task.table].profile
+            emulated = profile.metadata.provenance == "emulated"  # of such a record failures are tried again
+            failing = {profile.key(row.setting) for row in profile.rows if emulated and row.status in RETRIED}
+            return len(profile.settings) + (MAX_ATTEMPTS - 1) * len(failing) + CONFIRMATIONS
         return self.bursts
 
     def tasks(self) -> list[Task]:
@@ -149,9 +155,10 @@ class Contest:
 
     def _check_transfer(self, table: Table) -> None:
         for record in self.transfer:
-            if _content(record.profile) == _content(table.profile):
+            if gives_away(record.profile, table.profile):
                 raise InputError(
-                    f"--transfer {record.name} is the table being tuned: its answer would be known", hint="another one"
+                    f"--transfer {record.name} is the table being tuned, {table.name}: its answer would be known",
+                    hint="another --transfer, or none",
                 )
             if not set(record.profile.knob_names) & set(table.profile.knob_names):
                 raise InputError(
@@ -159,11 +166,3 @@ class Contest:
                     f"not {', '.join(table.profile.knob_names)}",
                     hint="a record of the same device or workload",
                 )
-
-
-def _content(profile: Profile) -> list[str]:
-    """What was recorded, whatever the order of rows and columns and the words around it."""
-    return sorted(
-        repr((sorted(row.setting.items()), row.status.value, [getattr(row, name) for name in METRICS]))
-        for row in profile.rows
-    )

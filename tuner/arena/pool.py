@@ -28,12 +28,16 @@ def usable_cores() -> int:
 
 
 def run_all(
-    function: Callable[[Context, TaskT], Answer], context: Context, tasks: Sequence[TaskT], jobs: int
+    function: Callable[[Context, TaskT], Answer],
+    context: Context,
+    tasks: Sequence[TaskT],
+    jobs: int,
+    words: Callable[[Context, TaskT], str] = lambda _, task: f"task {task}",
 ) -> Iterator[tuple[int, Answer]]:
     """Each task's index with `function(context, task)`, in the order they end. One job: in this process.
 
     `function` must be a module's own, and everything must pickle. Closing the iterator, an error and Ctrl-C end the
-    processes at once.
+    processes at once. `words` says which task it is, where its process ended.
 
     Raises:
         TunerError: as `function` raised it.
@@ -61,7 +65,7 @@ def run_all(
                 try:
                     answer = ready.recv()
                 except (EOFError, OSError):
-                    raise _ended(workers[ready], task) from None
+                    raise _ended(workers[ready], words(context, task)) from None
                 if isinstance(answer, TunerError):
                     raise answer
                 _hand_out(ready, waiting, running)
@@ -117,12 +121,12 @@ def _work(connection: Connection[Any, Any], function: Callable[[Any, Any], Any],
             connection.send(answer)
 
 
-def _ended(process: SpawnProcess, task: object) -> ArenaError:
+def _ended(process: SpawnProcess, words: str) -> ArenaError:
     process.join(_SECONDS_TO_END)
     code = process.exitcode or 0
     how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
     return ArenaError(
-        f"a worker process ended by itself ({how}) in {task}",
+        f"the process that ran {words} ended by itself: {how}",
         hint="if memory ran short, fewer --jobs help",
     )
 

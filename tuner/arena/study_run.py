@@ -65,6 +65,12 @@ def time_suggestions(strategy: Strategy) -> list[float]:
     return seconds
 
 
+def task_words(contest: Contest, task: Task) -> str:
+    """`the study of sobol on v100.csv (7 W, seed 3)`."""
+    cap = "no cap" if task.cap_w is None else f"{task.cap_w:g} W"
+    return f"the study of {task.strategy} on {contest.tables[task.table].name} ({cap}, seed {task.seed})"
+
+
 def run_task(contest: Contest, task: Task) -> Run | Skipped:
     """Make one study and score it. Depends on its arguments alone, except for the seconds of the suggestions.
 
@@ -81,10 +87,8 @@ def run_task(contest: Contest, task: Task) -> Run | Skipped:
     except Exception as error:
         if os.environ.get("TUNER_DEBUG"):
             traceback.print_exc()
-        cap = "no cap" if task.cap_w is None else f"{task.cap_w:g} W"
         raise ArenaError(
-            f"the study of {task.strategy} on {table.name} ({cap}, seed {task.seed}) failed: "
-            f"{type(error).__name__}: {error}",
+            f"{task_words(contest, task)} failed: {type(error).__name__}: {error}",
             hint="TUNER_DEBUG=1 shows where",
         ) from error
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from tuner.cli.options import print_json, split_names
+from tuner.cli.command import TuneCommand
+from tuner.cli.options import KEPT, noise_options, print_json, split_names
 
 if TYPE_CHECKING:
     from tuner.arena import Contest
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _STDOUT = Path("-")
 
 
-class GreedyTransfer(click.Command):
+class GreedyTransfer(TuneCommand):
     """A command whose `--transfer` takes all files up to the next option, where the profiles come first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -70,8 +70,7 @@ def repeat_transfer(arguments: Sequence[str]) -> list[str]:
     metavar="N",
     help="Budget of a study, confirmation included.",
 )
-@click.option("--noise-throughput", type=float, default=0.0, metavar="X", help="Noise, 0.02 is 2 %.  [default: none]")
-@click.option("--noise-power", type=float, default=0.0, metavar="X", help="Noise, 0.01 is 1 %.  [default: none]")
+@noise_options
 @click.option(
     "--transfer",
     type=click.Path(path_type=Path),
@@ -102,8 +101,8 @@ def compare(**options: Any) -> int:
     """
     to_stdout = options["json_file"] == _STDOUT
     try:
-        with _interruptible():
-            return _compare(options, to_stdout)
+        with _Interruptible() as interruptible:
+            return _compare(options, to_stdout, interruptible)
     except KeyboardInterrupt:  # before there was a study
         if to_stdout:
             print_json([])
@@ -111,23 +110,33 @@ def compare(**options: Any) -> int:
         return 130
 
 
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+class _Interruptible:
     """While entered, Ctrl-C, and what else ends a command, is an exception: processes have to be ended with it."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self._held = False
+        self._previous: dict[int, Any] = {}
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    previous = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
+    def hold(self) -> None:
+        """Ignore it from now on: what is left takes seconds, and hours would be lost with it."""
+        self._held = True
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if not self._held:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._previous[number] = signal.signal(number, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
 
-def _compare(options: dict[str, Any], to_stdout: bool) -> int:
+def _compare(options: dict[str, Any], to_stdout: bool, interruptible: _Interruptible) -> int:
+    from devices.errors import TunerError
     from tuner.arena.compare import compare as run_contest
     from tuner.report.arena import ArenaScreen
     from tuner.report.arena_files import ArenaFiles
@@ -137,13 +146,26 @@ def _compare(options: dict[str, Any], to_stdout: bool) -> int:
     contest = _contest(options)
     screen = ArenaScreen(quiet=to_stdout)
     screen.begin(contest)
-    with screen.progress(contest) as on_run:
-        compared = run_contest(contest, options["jobs"], on_run)
+    failure: TunerError | None = None
+    try:
+        with screen.progress(contest) as on_run:
+            compared = run_contest(contest, options["jobs"], on_run)
+    except TunerError as error:
+        if "compared" not in error.state:
+            raise
+        failure, compared = error, error.state["compared"]
+    interruptible.hold()
     screen.end(compared)
+    try:
+        for what, path in files.write(compared):
+            screen.wrote(what, str(path))
+    except TunerError as error:
+        failure = failure or error
+    if failure is not None:
+        failure.state[KEPT] = {"runs": compared.to_json()}
+        raise failure
     if to_stdout:
         print_json(compared.to_json())
-    for what, path in files.write(compared):
-        screen.wrote(what, str(path))
     return compared.exit_status
 
 
@@ -158,8 +180,8 @@ def _contest(options: dict[str, Any]) -> Contest:
         caps=caps,
         seeds=options["seeds"],
         bursts=options["bursts"],
-        noise_throughput=options["noise_throughput"],
-        noise_power=options["noise_power"],
+        noise_throughput=options["noise_throughput"] or 0.0,
+        noise_power=options["noise_power"] or 0.0,
         cap_on=options["cap_on"],
         transfer=read_tables(options["transfer"]),
     )

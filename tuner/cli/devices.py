@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from tuner.cli.command import TuneCommand
 from tuner.cli.options import json_option, print_json
 
 
-@click.command()
+@click.command(cls=TuneCommand)
 @json_option
 def devices(as_json: bool) -> None:
     """List the devices: names, knobs, presets, and who would answer here."""

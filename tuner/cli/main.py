@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from devices.errors import InputError, TunerError
+from tuner.cli.options import KEPT
 from tuner.report.streams import prepare, silence
 
 EXIT_OK, EXIT_NO, EXIT_INPUT, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
@@ -103,7 +104,7 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         _report(as_json, "usage", error.format_message(), f"{command} --help")
         return EXIT_INPUT
     except TunerError as error:
-        _report(as_json, error.kind, error.message, error.hint)
+        _report(as_json, error.kind, error.message, error.hint, error.state.get(KEPT))
         return EXIT_INPUT if isinstance(error, InputError) else EXIT_FAILED
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -121,9 +122,9 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         return EXIT_FAILED
 
 
-def _report(as_json: bool, kind: str, message: str, hint: str | None) -> None:
+def _report(as_json: bool, kind: str, message: str, hint: str | None, kept: Mapping[str, Any] | None = None) -> None:
     if as_json:
-        document: dict[str, Any] = {"error": {"kind": kind, "message": message, "hint": hint}}
+        document: dict[str, Any] = {"error": {"kind": kind, "message": message, "hint": hint}, **(kept or {})}
         click.echo(json.dumps(document, indent=2))
     else:
         click.echo(f"error: {message}" + (f"\n  hint: {hint}" if hint else ""), err=True)

@@ -11,6 +11,9 @@ import click
 from devices.errors import InputError
 from tuner.units import parse_knob_value, parse_power_w
 
+KEPT = "kept"
+"""Key of an error's state: what its JSON document holds besides the error, such as studies finished before it."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -92,6 +95,14 @@ def space_options(command: Command) -> Command:
         click.option("--preset", metavar="P", help="What a power mode pins (CPU, EMC).  [default: auto]"),
     ):
         command = option(command)
+    return command
+
+
+def noise_options(command: Command) -> Command:
+    """`--noise-throughput`, `--noise-power`: noise on recorded values."""
+    for name, share in (("power", 1), ("throughput", 2)):
+        text = f"Noise on a replay's {name}, {share / 100} is {share} %.  [default: none]"
+        command = click.option(f"--noise-{name}", type=float, metavar="X", help=text)(command)
     return command
 
 

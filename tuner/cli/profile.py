@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from tuner.cli.command import TuneGroup
 from tuner.cli.options import json_option, print_json
 
 _FILE = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(cls=TuneGroup)
 def profile() -> None:
     """Import, check and show recorded profiles (CSV tables of measurements)."""
 
@@ -26,8 +27,10 @@ def import_(form: str, workload: str | None, out: Path, file: Path, as_json: boo
     """Turn FILE, a public trace in another format, into a recorded profile."""
     from devices.importers import find_importer
     from devices.profile import profile_summary, write_profile
+    from tuner.files import check_files
     from tuner.report.profile import summary_line
 
+    check_files([("-o", out)], read=[("the file to import", file)])
     imported = find_importer(form)(file, workload)
     write_profile(imported, out)
     if as_json:

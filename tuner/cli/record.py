@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tuner.cli.command import TuneCommand
 from tuner.cli.options import Power, json_option, print_json, space_options, split_names, unique, workload_options
 from tuner.interrupt import Interrupts
 
@@ -22,7 +23,7 @@ NOTHING_YET: dict[str, Any] = {
 """The document of a recording that was interrupted before it began."""
 
 
-@click.command()
+@click.command(cls=TuneCommand)
 @click.option("--device", metavar="NAME", required=True, help="cpu (this machine), jetson-orin, ... (tune devices).")
 @click.option("--workload", metavar="W", default="resnet18", show_default=True, help="What is trained.")
 @workload_options
@@ -68,12 +69,12 @@ def record(**options: Any) -> int:
 
 def _record(options: dict[str, Any], interrupts: Interrupts) -> int:
     from devices.device import WorkloadSpec
-    from tuner.frozen import require_writable
+    from tuner.files import require_writable
     from tuner.recording import Recording
     from tuner.report.recording import RecordingScreen
 
     as_json = options["as_json"]
-    require_writable(options["out"])  # before a device is opened
+    require_writable(options["out"], "-o")  # before a device is opened
     workload = WorkloadSpec(
         options["workload"], dict(unique(options["workload_arg"], "--workload-arg")), options["data"]
     )

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from tuner.cli.command import TuneCommand
 from tuner.cli.options import (
     Power,
     json_option,
+    noise_options,
     print_json,
     space_options,
     split_names,
@@ -31,7 +33,7 @@ NOTHING_YET: dict[str, Any] = {
 """The document of a run that was interrupted before there was a study."""
 
 
-@click.command()
+@click.command(cls=TuneCommand)
 @click.option("--device", metavar="NAME", help="cpu (this machine), jetson-orin, ... (tune devices lists them).")
 @click.option(
     "--replay", type=click.Path(path_type=Path), metavar="PROFILE.csv", help="Answer from a recorded profile."
@@ -50,8 +52,7 @@ NOTHING_YET: dict[str, Any] = {
     "--prior", multiple=True, metavar="STUDY|PROFILE", help="An earlier record to learn from first; may be repeated."
 )
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of strategy and noise.  [default: 0]")
-@click.option("--noise-throughput", type=float, metavar="X", help="Replay: noise, 0.02 is 2 %.")
-@click.option("--noise-power", type=float, metavar="X", help="Replay: noise, 0.01 is 1 %.")
+@noise_options
 @click.option("--emulate", is_flag=True, help="Emulate the board even where it is here.")
 @click.option("--study", "name", metavar="NAME", help="Name of the study.  [default: device-workload-goal-cap]")
 @click.option("--fresh", is_flag=True, help="Start anew; an earlier study of that name is kept under another.")

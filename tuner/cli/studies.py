@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from tuner.cli.command import TuneCommand
 from tuner.cli.options import json_option, print_json, store_option
 
 
-@click.command()
+@click.command(cls=TuneCommand)
 @click.argument("study")
 @store_option
 @json_option
@@ -26,7 +27,7 @@ def show(study: str, store: str | None, as_json: bool) -> None:
         print_study(document)
 
 
-@click.command("list")
+@click.command("list", cls=TuneCommand)
 @store_option
 @json_option
 def list_studies(store: str | None, as_json: bool) -> None:
@@ -42,7 +43,7 @@ def list_studies(store: str | None, as_json: bool) -> None:
         print_studies(rows)
 
 
-@click.command()
+@click.command(cls=TuneCommand)
 @click.argument("what", metavar="STUDY|FROZEN.json")
 @click.option("--format", "form", type=click.Choice(["json", "yaml", "csv"]), default="json", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of the screen.")
@@ -53,14 +54,14 @@ def export(what: str, form: str, out: Path | None, store: str | None) -> None:
 
     A study as CSV is a recorded profile, which `tune run --replay` takes.
     """
+    from tuner.files import check_files, write_text
     from tuner.library import export_text
     from tuner.store import open_store
 
+    check_files([("--out", out)], read=[("what is exported", Path(what) if Path(what).is_file() else None)])
     text = export_text(what, form, lambda: open_store(store, create=False))
     if out is None:
         click.echo(text, nl=False)
         return
-    from tuner.frozen import write_text
-
     write_text(text, out)
     click.echo(f"wrote {out}", err=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tuner.cli.command import TuneCommand
 from tuner.cli.options import json_option, print_json
 from tuner.interrupt import Interrupts
 
@@ -27,7 +28,7 @@ POSITIVE = click.IntRange(min=1)
 FOLDER = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=TuneCommand)
 @click.argument("frozen", type=click.Path(path_type=Path), metavar="FROZEN.json")
 @click.option("--device", metavar="NAME", help="The device that trains.  [default: the frozen config's]")
 @click.option("--python", metavar="PATH", help="The Python that trains, with its torch.  [default: this one]")

@@ -174,17 +174,13 @@ class AnalyticModel:
         mean, covariance = self._moments(settings)
         return [self._prediction(s, mean[:, i], covariance[i]) for i, s in enumerate(settings)]
 
-    def best(
-        self, settings: Sequence[Setting], cap_w: float | None = None, goal: Goal = GOALS["throughput"]
-    ) -> Setting | None:
-        """The best setting predicted to hold the cap, None where none is; `optimum` without the uncertainty.
+    def merit(self, settings: Sequence[Setting], cap_w: float | None = None, goal: Goal = GOALS["throughput"]) -> Array:
+        """Logarithm of the goal as predicted, larger is better, minus infinity above the cap; shape (n,).
 
         Raises:
             InputError: as `optimum`.
         """
-        merit = self._merit(self._fit.theta, settings, cap_w, goal)
-        best = int(merit.argmax())
-        return dict(settings[best]) if merit[best] > -math.inf else None
+        return self._merit(self._fit.theta, settings, cap_w, goal)
 
     def optimum(
         self, settings: Sequence[Setting], cap_w: float | None = None, goal: Goal = GOALS["throughput"]

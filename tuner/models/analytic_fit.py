@@ -112,7 +112,7 @@ def fit_form(form: PhysicalForm, points: Sequence[Point], prior_weight: float) -
     sd = (
         np.minimum(form.sd[form.free] / math.sqrt(prior_weight), _VAGUE) if prior_weight else np.full_like(mean, _VAGUE)
     )
-    begin = starts(form.whole, readings)[:, form.free]
+    begin = starts(form.whole, readings, form.whole.mean)[:, form.free]
     scatter, freedom = np.array([_SCATTER, _SCATTER]), 0.0
     theta, covariance = begin[0], np.diag(sd**2)
     for _ in range(_ROUNDS):

@@ -176,16 +176,15 @@ def weigh(
     own = (row[:, None] == row[None]) * same_output * roughness[output] ** 2 + np.diag(readings.variance)
     powers = SIZES[1] if (output == 1).any() else SIZES[1, :1]
     sizes = [(time, power) for time in SIZES[0] for power in powers]
-    begin = np.concatenate([starts(form, readings), *[np.reshape(theta, (1, -1)) for theta in also]])
-    chosen = [(b, s, i) for b in range(len(beliefs)) for s in range(len(sizes)) for i in range(len(begin))]
-    belief, which, first = (np.array(column) for column in zip(*chosen, strict=True))
+    begin = [[*starts(form, readings, b.mean), *also] for b in beliefs]
+    chosen = [(b, s, start) for b, found in enumerate(begin) for s in range(len(sizes)) for start in found]
+    belief, which = np.array([b for b, _, _ in chosen]), np.array([s for _, s, _ in chosen])
     size = np.array(sizes)[which]
     covariance = correlation * size[:, output][:, :, None] * size[:, output][:, None, :] + own
     mean, sd = np.array([b.mean for b in beliefs])[belief], np.array([b.sd for b in beliefs])[belief]
     value = (readings.value - offsets(readings, beliefs))[belief]
-    theta, loss, curvature = optimize(
-        form, readings, value, np.linalg.inv(covariance), mean, sd, begin[first], _ITERATIONS
-    )
+    start = np.array([start for _, _, start in chosen])
+    theta, loss, curvature = optimize(form, readings, value, np.linalg.inv(covariance), mean, sd, start, _ITERATIONS)
     log_weight = np.array([b.log_weight for b in beliefs])[belief] + np.log(
         _SIZE_WEIGHT[np.searchsorted(SIZES[0], size[:, 0])] * _SIZE_WEIGHT[np.searchsorted(SIZES[1], size[:, 1])]
     )
@@ -230,9 +229,9 @@ def offsets(readings: Readings, beliefs: Sequence[Belief]) -> Array:
     return added
 
 
-def starts(form: Form, readings: Readings) -> Array:
-    """Where to look for the most probable coefficients, shape (s, k): scaled to the readings, and where a power limit
-    may or may not bind, from either side."""
+def starts(form: Form, readings: Readings, mean: Array) -> Array:
+    """Where to look for the most probable coefficients, shape (s, k): a prior's mean (k,) scaled to the readings, and
+    where a power limit may or may not bind, from either side."""
     time, power = readings.output == 0, readings.output == 1
 
     def scaled(theta: Array, *, keep_power: bool = False) -> Array:
@@ -244,11 +243,11 @@ def starts(form: Form, readings: Readings) -> Array:
             theta[form.index["power"]] += left[power].mean()
         return theta
 
-    found = [scaled(form.mean, keep_power=form.limit)]
+    found = [scaled(mean, keep_power=form.limit)]
     if form.limit and power.any():
-        idle, free = form.mean.copy(), form.mean.copy()
+        idle, free = mean.copy(), mean.copy()
         idle[form.index["t0"]] += 3  # the host is the brake
         idle[form.index["w"]] -= 1
-        free[form.index["power"]] = readings.value[power].max() - np.log1p(np.exp(form.mean[form.index["p0"]]))
+        free[form.index["power"]] = readings.value[power].max() - np.log1p(np.exp(mean[form.index["p0"]]))
         found += [scaled(idle, keep_power=True), scaled(free, keep_power=True)]
     return np.array(found)

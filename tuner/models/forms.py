@@ -48,6 +48,7 @@ RISING = frozenset({GPU, CPU, EMC, CORES, THREADS, LIMIT})
 _KNOWN = {BATCH_KNOB, *RISING}
 _IDLE_CORE = 0.3  # of a busy core's power
 _VAGUE = 5.0
+_IDLE_TO_WORK = 3.5  # logarithm: idle power of a device that is hardly loaded, in units of what work adds
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,18 @@ class Form:
         for name in self.others:
             found += [Coefficient(f"time:{name}", 0.0, 2.0), Coefficient(f"power:{name}", 0.0, 1.0)]
         return tuple(found)
+
+    @property
+    def hardly_loaded(self) -> tuple[Array, Array]:
+        """Means and standard deviations of the coefficients where nearly all power is idle power, shape (k,) each."""
+        mean, sd = self.mean.copy(), self.sd.copy()
+        power, idle = self.index["power"], self.index["p0"]
+        if self.limit:
+            mean[power] -= _IDLE_TO_WORK
+            sd[power], sd[idle] = 0.8, 1.0
+        else:
+            mean[idle] += _IDLE_TO_WORK
+        return mean, sd
 
     def columns(self, settings: Sequence[Setting]) -> dict[str, Array]:
         """The settings' values, shape (n,) each, in the units of the form: shares, and watts for a limit."""

@@ -1,16 +1,10 @@
-"""The analytic form with a Gaussian process on top, as a BoTorch model over the settings of a space."""
+"""The analytic form with a Gaussian process on top."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import torch
-from botorch.models.model import Model
-from botorch.posteriors.gpytorch import GPyTorchPosterior
-from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
-from linear_operator.operators import DiagLinearOperator
 
 from devices.device import Knob, Setting
 from tuner.models.coefficients import Belief, Readings, draw, offsets, weigh
@@ -23,7 +17,7 @@ ROUGHNESS = np.array([0.014, 0.01])
 Cells of recorded tables that should be alike differ by 1 to 2 % in time and 0.5 to 1 % in power."""
 
 
-class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
+class AnalyticProcess:
     """Logarithms of step time and power: form + residual, an ensemble of `SAMPLES` samples of the form's coefficients.
 
     The residual is a Matern 5/2 process of unknown size, plus the roughness of single settings. Given a sample of the
@@ -41,9 +35,6 @@ class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
         seed: Of the samples.
     """
 
-    _is_ensemble = True
-    num_outputs = 2
-
     def __init__(
         self,
         knobs: Sequence[Knob],
@@ -56,7 +47,6 @@ class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
         beliefs: Sequence[Belief],
         seed: int,
     ) -> None:
-        super().__init__()
         self._knobs, self.form = tuple(knobs), form
         self._known = tuple(settings)
         self._keys = {tuple(s[knob.name] for knob in knobs): i for i, s in enumerate(settings)}
@@ -102,16 +92,3 @@ class AnalyticProcess(Model):  # type: ignore[misc]  # BoTorch is untyped here
                 explained = np.einsum("ni,ij,nj->n", cross, self._precision[h], cross)
                 sd[samples, j] = np.sqrt(np.maximum(size[j] ** 2 + ROUGHNESS[j] ** 2 - explained, 1e-8))
         return mean, sd
-
-    def posterior(self, X: torch.Tensor, **kwargs: Any) -> GPyTorchPosterior:  # noqa: N803  # BoTorch's name
-        """BoTorch's view: settings X of shape (..., q, d), d the number of knobs; batch (..., SAMPLES), independent."""
-        flat = X.reshape(-1, X.shape[-1]).tolist()
-        names = [knob.name for knob in self._knobs]
-        mean, sd = self.predict([dict(zip(names, values, strict=True)) for values in flat])
-        shape = (*X.shape[:-1], SAMPLES)
-        outputs = []
-        for j in (0, 1):
-            centre = torch.tensor(mean[:, j].T.copy()).reshape(shape).transpose(-1, -2)
-            spread = torch.tensor(sd[:, j].T.copy()).reshape(shape).transpose(-1, -2)
-            outputs.append(MultivariateNormal(centre, DiagLinearOperator(spread**2)))
-        return GPyTorchPosterior(MultitaskMultivariateNormal.from_independent_mvns(outputs))

@@ -7,7 +7,6 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import norm
@@ -18,14 +17,12 @@ from tuner.evidence import Evidence, mean_estimate, pool
 from tuner.goal import Cap
 from tuner.models.coefficients import Belief
 from tuner.models.forms import Array, Form
+from tuner.models.process import AnalyticProcess
 from tuner.models.threads import single_threaded
 from tuner.models.transfer import learn, with_common
 from tuner.problem import Problem
 from tuner.space import Key
 from tuner.trial import Trial
-
-if TYPE_CHECKING:
-    from tuner.models.process import AnalyticProcess
 
 _MIN_RELATIVE_SEM = 1e-4  # an exact replay passes 0; a noise variance of 0 makes the covariance singular
 _IMAGINED_SEM = 0.02
@@ -40,8 +37,6 @@ Reading = tuple[int, Key, float, float]
 def _process(
     knobs: tuple[Knob, ...], physics: bool, learned: tuple[Belief, ...], readings: tuple[Reading, ...], seed: int
 ) -> AnalyticProcess:
-    from tuner.models.process import AnalyticProcess  # here: the rest of the package must not wait seconds for torch
-
     form = Form(knobs, physics=physics)
     keys = list(dict.fromkeys(key for _, key, _, _ in readings))
     names = [knob.name for knob in knobs]

@@ -20,8 +20,15 @@ _COMMON = 0.35  # weight of what boards have in common, beside all that is said 
 # How far coefficients move, as shares of their priors' widths, and powers, as a factor: to another workload, and
 # between two records of the same.
 _LIKE, _SAME = (0.4, 0.25), (0.2, 0.1)
+_HARDLY_LOADED = 0.1  # share of such workloads
 _MOST_ROWS = 60
 _ROUGHNESS = np.array([0.02, 0.02])
+
+
+def common(form: Form) -> list[Belief]:
+    """What boards have in common: work draws power; but some workloads hardly load the accelerator, at any setting."""
+    usual = Belief(form.mean, form.sd, math.log(1 - _HARDLY_LOADED))
+    return [usual, Belief(*form.hardly_loaded, math.log(_HARDLY_LOADED))] if form.physics else [usual]
 
 
 def with_common(form: Form, learned: Sequence[Belief], *, anything_read: bool) -> list[Belief]:
@@ -31,10 +38,10 @@ def with_common(form: Form, learned: Sequence[Belief], *, anything_read: bool) -
     forgotten. Before anything is read, what was learned says more.
     """
     if not learned:
-        return [Belief(form.mean, form.sd)]
+        return common(form)
     share = math.log((1 - _COMMON) / len(learned))
-    common = [Belief(form.mean, form.sd, math.log(_COMMON))] if anything_read else []
-    return [*common, *(replace(belief, log_weight=share) for belief in learned)]
+    usual = [replace(b, log_weight=b.log_weight + math.log(_COMMON)) for b in common(form)] if anything_read else []
+    return [*usual, *(replace(belief, log_weight=share) for belief in learned)]
 
 
 def learn(

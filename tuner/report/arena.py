@@ -99,6 +99,13 @@ def contest_text(contest: Contest) -> str:
     return f"{tables}, {caps}, {count(contest.seeds, 'seed')}, {budget}, {noise}{transfer}"
 
 
+def partial_text(compared: Compared) -> str:
+    """`interrupted after 3 of 10 studies`."""
+    return (
+        f"{'interrupted' if compared.interrupted else 'failed'} after {len(compared.runs)} of {compared.total} studies"
+    )
+
+
 class ArenaScreen:
     """The text output. Quiet (`--json -`): standard output stays free, all of it goes to standard error."""
 
@@ -131,7 +138,7 @@ class ArenaScreen:
             yield show
 
     def end(self, compared: Compared) -> None:
-        """The table, what was skipped, and whether it was interrupted."""
+        """The table, what was skipped, and whether it ended too early."""
         if not self._quiet and compared.runs:
             for table in summary_tables(summarize(compared.runs), self._width):
                 self._console.print()
@@ -145,11 +152,11 @@ class ArenaScreen:
                 self._console.print(f"note: no setting of {name} holds {watts}: these studies have no regret")
         for skipped in compared.skipped:
             self._console.print(f"skipped: {skipped.strategy} on {skipped.profile}: {skipped.reason}")
-        if not compared.runs and not compared.interrupted:
+        if not compared.runs and not compared.partial:
             self._console.print("no strategy applies to any of the profiles")
-        if compared.interrupted:
-            made = len(compared.runs)
-            self._console.print(f"interrupted after {made} of {compared.total} studies; no file was written")
+        if compared.partial:
+            rest = "what is shown and written is of these alone" if compared.runs else "no file was written"
+            self._console.print(f"{partial_text(compared)}; {rest}")
 
     def wrote(self, what: str, path: str) -> None:
         """Where a file is."""

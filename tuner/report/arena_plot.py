@@ -16,7 +16,8 @@ from tuner.arena.compare import Compared
 from tuner.arena.contest import FULL_GRID
 from tuner.arena.result import Run
 from tuner.arena.summary import Axis, costs_of, curve, strategies_of
-from tuner.report.arena import contest_text
+from tuner.files import write_bytes
+from tuner.report.arena import contest_text, partial_text
 from tuner.strategies import DEFAULT_STRATEGY
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def draw_regret(compared: Compared, path: Path) -> None:
         content = io.BytesIO()
         metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
         figure.savefig(content, format=path.suffix.lower()[1:], dpi=160, metadata=metadata)
-    _write(content.getvalue(), path)
+    write_bytes(content.getvalue(), path, "--plot")
 
 
 def _panel(panel: Axes, runs: Sequence[Run], names: Sequence[str], axis: Axis) -> dict[str, Line2D]:
@@ -170,16 +171,5 @@ def _grid(runs: Sequence[Run], axis: Axis) -> npt.NDArray[np.float64] | None:
 
 def _title(compared: Compared) -> str:
     words = "median of the studies; band: between the quartiles; dot: where studies end, median"
-    return f"Regret of the best feasible setting so far: {words}\n{contest_text(compared.contest)}"
-
-
-def _write(content: bytes, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        try:
-            temporary.write_bytes(content)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}", hint="--plot FILE.png") from error
+    part = f"; {partial_text(compared)}" if compared.partial else ""
+    return f"Regret of the best feasible setting so far: {words}\n{contest_text(compared.contest)}{part}"

@@ -10,8 +10,8 @@ import numpy as np
 from devices.device import BATCH_KNOB, Setting
 from devices.measurement import Estimate, Status
 from tuner.models.analytic import AnalyticModel, Point
+from tuner.models.search import most_worth
 from tuner.problem import Problem
-from tuner.space import Space
 from tuner.strategies.proposal import ProposingStrategy, excess, first_bursts
 from tuner.trial import Role, Trial
 
@@ -52,12 +52,10 @@ class AnalyticStrategy(ProposingStrategy):
         for fits, end in enumerate(made[wanted - 1 :]):
             if fits == _FITS or self._optimum(problem, bursts[: end + 1]) is None:
                 return None
-        space = problem.open_space(trials)
-        untried = space.untried(trial.setting for trial in trials)
         if len(made) < wanted:
-            return _farthest(space, untried, bursts)
+            return _farthest(problem, trials, bursts)
         best = self._optimum(problem, bursts)
-        return best if best in untried else None
+        return best if best in problem.open_space(trials).untried(trial.setting for trial in trials) else None
 
     def _optimum(self, problem: Problem, bursts: Sequence[Trial]) -> Setting | None:
         """The untried setting that the model takes for the best one; None where that one was measured."""
@@ -65,13 +63,11 @@ class AnalyticStrategy(ProposingStrategy):
         points = [point for trial in bursts if (point := _point(problem, trial)) is not None]
         model = AnalyticModel.fit(problem.space.knobs, points, plain=self._plain)
         refuted = [t.setting for t in bursts if t.pending or (excess(problem, t) or 0) > 0 or not t.valid]
-        candidates = space.untried(refuted)
-        if not candidates:
-            return None
         cap_w = None if problem.cap is None else problem.cap.watts
-        best = model.best(candidates, cap_w, problem.goal)
+        seed = (problem.seed, len(bursts))
+        best, _ = most_worth(space, lambda s: model.merit(s, cap_w, problem.goal), refuted, seed)
         if best is None:  # by the model nothing holds the cap: what comes nearest
-            best = candidates[int(model.log_values(candidates)[1].argmin())]
+            best, _ = most_worth(space, lambda s: -model.log_values(s)[1], refuted, seed)
         return best if best in space.untried(trial.setting for trial in bursts) else None
 
 
@@ -90,8 +86,10 @@ def _point(problem: Problem, trial: Trial) -> Point | None:
     return Point(trial.setting, samples / found.throughput, None if power is None else power.value)
 
 
-def _farthest(space: Space, untried: Sequence[Setting], bursts: Sequence[Trial]) -> Setting | None:
+def _farthest(problem: Problem, trials: Sequence[Trial], bursts: Sequence[Trial]) -> Setting | None:
     """The untried setting farthest from all bursts, in ranks of the knobs' values; first of all the safe start."""
+    space = problem.open_space(trials)
+    untried = space.untried(trial.setting for trial in trials)
     if not untried:
         return None
 
@@ -102,5 +100,8 @@ def _farthest(space: Space, untried: Sequence[Setting], bursts: Sequence[Trial])
     if not len(tried):
         start = space.safe_start()
         return start if start in untried else untried[0]
-    distance = np.linalg.norm(ranks(untried)[:, None] - tried[None], axis=2).min(axis=1)
-    return untried[int(distance.argmax())]
+
+    def distance(settings: Sequence[Setting]) -> np.ndarray:
+        return np.asarray(np.linalg.norm(ranks(settings)[:, None] - tried[None], axis=2).min(axis=1))
+
+    return most_worth(space, distance, [trial.setting for trial in trials], (problem.seed, len(trials)))[0]

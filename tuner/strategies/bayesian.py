@@ -9,6 +9,7 @@ from ax.api.utils.structs import GenerationStrategyDispatchStruct
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from devices.device import Setting
+from tuner.models.search import most_worth
 from tuner.models.surrogate import Surrogate, power_readings
 from tuner.problem import Problem
 from tuner.strategies.experiment import AxBackedStrategy, rng_seed
@@ -38,8 +39,11 @@ class AxStrategy(AxBackedStrategy):
             or any(p.value <= problem.cap.watts for _, p in readings)
         ):
             return None
-        mean, _ = Surrogate(problem, trials).power_log(untried)
-        return untried[int(mean.argmin())]
+        surrogate = Surrogate(problem, trials)
+        tried = [trial.setting for trial in trials]
+        return most_worth(
+            problem.open_space(trials), lambda s: -surrogate.power_log(s)[0], tried, (problem.seed, len(trials))
+        )[0]
 
     def generation_strategy(self, problem: Problem) -> GenerationStrategy:
         return choose_generation_strategy(
@@ -54,8 +58,5 @@ class AxStrategy(AxBackedStrategy):
     def converged(self, problem: Problem, trials: Sequence[Trial]) -> bool:
         if len(trials) < _MIN_TRIALS or not any(trial.valid for trial in trials):
             return False
-        surrogate = Surrogate(problem, trials)
-        space = problem.open_space(trials)
-        tried = {space.key(trial.setting) for trial in trials}
-        untried = [setting for setting in space.settings if space.key(setting) not in tried]
-        return bool((surrogate.expected_gain(untried) < _MIN_GAIN).all())
+        gain, tried = Surrogate(problem, trials).expected_gain, [trial.setting for trial in trials]
+        return most_worth(problem.open_space(trials), gain, tried, (problem.seed, len(trials)))[1] < _MIN_GAIN

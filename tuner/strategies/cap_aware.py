@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,8 +13,10 @@ from scipy.optimize import nnls
 from devices.device import BATCH_KNOB, Setting
 from devices.measurement import Status
 from tuner.models.forms import LIMIT, RISING, Array
+from tuner.models.search import most_worth
 from tuner.models.surrogate import Outlook, Surrogate
 from tuner.problem import Problem
+from tuner.recommend import MAX_BURSTS
 from tuner.strategies.proposal import ProposingStrategy, excess
 from tuner.trial import Trial
 
@@ -44,15 +47,15 @@ class Caution:
         bold_clip: As `clip`, then.
     """
 
-    any_harm: float = 0.01
+    any_harm: float = 0.012
     far_harm: float = 0.04
     rise: float = 0.5
     likely: float = 0.3
     clip: float = 0.2
-    gain: float = 0.0015
-    slope: float = 0.0005
+    gain: float = 0.0003
+    slope: float = 0.0001
     bold_likely: float = 0.03
-    bold_gain: float = 0.012
+    bold_gain: float = 0.01
     bold_clip: float = 1.5
 
 
@@ -103,7 +106,8 @@ class CapAwareStrategy(ProposingStrategy):
 
     def propose(self, problem: Problem, trials: Sequence[Trial]) -> Setting | None:
         space = problem.open_space(trials)
-        untried = space.untried(trial.setting for trial in trials)
+        tried = [trial.setting for trial in trials]
+        untried = space.untried(tried)
         if not untried:
             return None
         told = [trial for trial in trials if not trial.pending]
@@ -114,37 +118,25 @@ class CapAwareStrategy(ProposingStrategy):
         pending = [trial.setting for trial in trials if trial.pending]
         if pending:
             surrogate = surrogate.imagine(pending)
-        worth = self._worth(problem, trials, surrogate, untried)
-        best = int(worth.argmax())
-        return untried[best] if worth[best] > -np.inf else None
+        worth = functools.partial(self._worth, problem, trials, surrogate)
+        return most_worth(space, worth, tried, (problem.seed, len(trials)))[0]
 
     def _worth(
         self, problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, untried: Sequence[Setting]
     ) -> Array:
         """What a burst at each untried setting is worth, shape (n,); minus infinity where it is not worth its time."""
-        # No board answers without noise: this is a record, which no burst can harm and one burst exhausts.
-        caution = _OF_A_RECORD if surrogate.exact and self._caution is _ON_A_BOARD else self._caution
-        outlook = surrogate.outlook(untried)
-        broken = 1 - outlook.within(problem.cap).mean(0)
-        price = 1 + caution.rise * _broken(problem, trials)
-        harm = price * (caution.any_harm * broken + caution.far_harm * (1 - outlook.within(problem.cap, 1.05).mean(0)))
+        if not surrogate.evidence and not any(trial.measurement for trial in trials):
+            return _first(surrogate.outlook(untried), problem)
+        best = surrogate.best_held()
+        if best is None:
+            return self._hope(problem, trials, surrogate, untried)
+        caution, outlook = self._weights(surrogate), surrogate.outlook(untried)
         holds = outlook.within(problem.cap, 1.0 if surrogate.exact else _MARGIN)
+        broken, price, harm = self._harm(problem, trials, caution, outlook)
         below = ~_above_broken(problem, trials, untried) if self._mask else np.ones(len(untried), bool)
         likely, bold = below & (1 - broken >= caution.likely), below & (1 - broken >= caution.bold_likely)
         if not self._mask:
-            harm, likely, bold = np.zeros_like(harm), np.ones_like(likely), np.ones_like(bold)
-        if not surrogate.evidence and not any(trial.measurement for trial in trials):
-            return _first(outlook, problem)
-        best = surrogate.best_held()
-        if best is None:  # first of all, hold the cap
-            hope = holds.mean(0)
-            if self._stops and _broken(problem, trials) >= _ENOUGH_BROKEN and hope.max() < _HOPELESS:
-                return np.full(len(untried), -np.inf)
-            if hope.max() < _HOPELESS:  # too little to tell settings apart: down
-                return np.where(below, -outlook.power.mean(0), -np.inf)
-            likelihood = np.log(np.maximum(hope, 1e-12))
-            worth = _FEASIBILITY_FIRST * likelihood + outlook.merit.mean(0) - 2 * harm
-            return np.where(below, worth, -np.inf)
+            likely, bold = np.ones_like(likely), np.ones_like(bold)
         gain = outlook.improvement(best)
         searching = not self._stops or any(trial.pending for trial in trials)  # a second board need not idle
         threshold = -np.inf if searching else caution.gain + caution.slope * len(trials)
@@ -157,6 +149,47 @@ class CapAwareStrategy(ProposingStrategy):
         worth_it = bold & (worth > (-np.inf if searching else price * caution.bold_gain))
         return np.where(worth_it, (worth - harm / 2) / cost, -np.inf)
 
+    def _weights(self, surrogate: Surrogate) -> Caution:
+        """No board answers without noise: without, this is a record, which no burst harms and one burst exhausts."""
+        return _OF_A_RECORD if surrogate.exact and self._caution is _ON_A_BOARD else self._caution
+
+    def _harm(
+        self, problem: Problem, trials: Sequence[Trial], caution: Caution, outlook: Outlook
+    ) -> tuple[Array, float, Array]:
+        """P(power > cap), shape (n,), the price of that by now, and the expected harm, shape (n,)."""
+        broken = 1 - outlook.within(problem.cap).mean(0)
+        price = 1 + caution.rise * _broken(problem, trials)
+        far = 1 - outlook.within(problem.cap, 1.05).mean(0)
+        harm = price * (caution.any_harm * broken + caution.far_harm * far)
+        return broken, price, harm if self._mask else np.zeros_like(harm)
+
+    def _hope(
+        self, problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, untried: Sequence[Setting]
+    ) -> Array:
+        """What a burst at each untried setting is worth while nothing holds the cap, shape (n,): first of all, hold it.
+
+        Minus infinity where one more burst at a tried setting, which the study makes, is worth more: noise alone may
+        have put it above the cap.
+        """
+
+        def worth(settings: Sequence[Setting]) -> tuple[Array, Array, Outlook]:
+            outlook = surrogate.outlook(settings)
+            hope = outlook.within(problem.cap, 1.0 if surrogate.exact else _MARGIN).mean(0)
+            harm = self._harm(problem, trials, self._weights(surrogate), outlook)[2]
+            likelihood = np.log(np.maximum(hope, 1e-12))
+            return _FEASIBILITY_FIRST * likelihood + outlook.merit.mean(0) - 2 * harm, hope, outlook
+
+        found, hope, outlook = worth(untried)
+        below = ~_above_broken(problem, trials, untried) if self._mask else np.ones(len(untried), bool)
+        if self._stops and _broken(problem, trials) >= _ENOUGH_BROKEN and hope.max() < _HOPELESS:
+            return np.full(len(untried), -np.inf)
+        if hope.max() < _HOPELESS:  # too little to tell settings apart: down
+            return np.where(below, -outlook.power.mean(0), -np.inf)
+        tried = [e.setting for e in surrogate.evidence.values() if not e.exact and len(e.measurements) < MAX_BURSTS]
+        if tried and self.repeats:
+            found = np.where(found > worth(tried)[0].max(), found, -np.inf)
+        return np.where(below, found, -np.inf)
+
     def _start(self, problem: Problem, untried: Sequence[Setting], failed: int) -> Setting:
         """A first setting that hardly breaks the cap: a low clock or the highest limit below the cap, and a batch size
         that keeps the accelerator busy, as the tuned one will. After failures, smaller ones."""
@@ -165,19 +198,23 @@ class CapAwareStrategy(ProposingStrategy):
         if cap is not None and limits:  # where every limit is above the cap, it is the batch size that has to hold it
             batch = 1.0 if limits[0] <= cap.watts else _HELD_BY_BATCH
 
-        def distance(setting: Setting) -> tuple[float, ...]:
-            away = []
-            for knob in problem.space.knobs:
-                last = len(knob.values) - 1
-                if knob.name == BATCH_KNOB:
-                    wanted = round(batch * last / (1 + failed))
-                elif cap is None:
-                    wanted = last
-                elif knob.name == LIMIT:
-                    wanted = max(sum(value <= cap.watts for value in limits) - 1, 0)
-                else:
-                    wanted = round(_START_CLOCK * last)
-                away.append(abs(knob.values.index(setting[knob.name]) - wanted))
+        wanted: dict[str, float] = {}
+        for knob in problem.space.knobs:
+            last = len(knob.values) - 1
+            if knob.name == BATCH_KNOB:
+                rank = round(batch * last / (1 + failed))
+            elif cap is None:
+                rank = last
+            elif knob.name == LIMIT:
+                rank = max(sum(value <= cap.watts for value in limits) - 1, 0)
+            else:
+                rank = round(_START_CLOCK * last)
+            wanted[knob.name] = knob.values[rank]
+        if wanted in untried:
+            return wanted
+
+        def distance(setting: Setting) -> tuple[int, ...]:
+            away = [abs(k.values.index(setting[k.name]) - k.values.index(wanted[k.name])) for k in problem.space.knobs]
             return (sum(away), *away)
 
         return min(untried, key=distance)

@@ -203,8 +203,7 @@ class AxExperiment:
             self._client.mark_trial_abandoned(index)
         if proposal is None:
             return None
-        untried = [setting for setting in space.settings if space.key(setting) not in taken]
-        return self.attach(space, space.nearest(proposal, untried))
+        return self.attach(space, space.nearest(proposal, space.untried(map(space.setting, taken))))
 
     def attach(self, space: Space, setting: Setting) -> Setting:
         """Make `setting` a trial that Ax did not propose; returns it."""

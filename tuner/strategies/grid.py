@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ax.core.data import Data
@@ -25,17 +25,19 @@ class GridNode(ExternalGenerationNode):  # type: ignore[misc]  # Ax is untyped h
         super().__init__(name="grid")
         self._space = space
         self._names = [knob.name for knob in space.free]
-        self._left: list[dict[str, Any]] = []
+        self._left: Callable[[], Iterator[dict[str, Any]]] = lambda: iter(())
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Find the settings that are inside the experiment's search space and that no trial has."""
         seen = {self._key(arm.parameters) for trial in experiment.trials.values() for arm in trial.arms}
-        candidates = ({name: float(s[name]) for name in self._names} for s in self._space.settings)
-        self._left = [
-            parameters
-            for parameters in candidates
-            if self._key(parameters) not in seen and experiment.search_space.check_membership(parameters)
-        ]
+
+        def left() -> Iterator[dict[str, Any]]:  # the first few of what may be millions
+            for setting in self._space.settings:
+                parameters = {name: float(setting[name]) for name in self._names}
+                if self._key(parameters) not in seen and experiment.search_space.check_membership(parameters):
+                    yield parameters
+
+        self._left = left
 
     def get_next_candidate(self, pending_parameters: list[dict[str, Any]]) -> dict[str, Any]:
         """The first setting in order that nobody has tried.
@@ -44,7 +46,7 @@ class GridNode(ExternalGenerationNode):  # type: ignore[misc]  # Ax is untyped h
             SearchSpaceExhausted: every setting was proposed.
         """
         pending = {self._key(parameters) for parameters in pending_parameters}
-        for parameters in self._left:
+        for parameters in self._left():
             if self._key(parameters) not in pending:
                 return parameters
         raise SearchSpaceExhausted("every setting was tried")

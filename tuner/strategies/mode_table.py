@@ -39,11 +39,12 @@ class ModeTableStrategy(ProposingStrategy):
             )
         wanted = mode_setting(board, vendor_mode(board, problem.cap), problem)
         space = problem.open_space(trials)
-        fitting = tuple(s for s in space.settings if all(s[name] == value for name, value in wanted.items()))
+        values = {name: (value,) for name, value in wanted.items()}
+        fitting = tuple(space.part(values).settings)
         if fitting:
             batches = narrowed(space, fitting)
             fitting = (batches.nearest(untuned_setting(problem.space), fitting),)
-        elif not any(all(s[name] == value for name, value in wanted.items()) for s in problem.space.settings):
+        elif not len(problem.space.part(values)):
             raise UnsupportedError("the power mode's setting is not among those that can be measured here")
         return replace(problem, space=narrowed(space, fitting) if fitting else replace(space, settings=()))
 

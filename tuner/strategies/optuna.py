@@ -145,12 +145,11 @@ class _OptunaStudy:
 
     def ask(self, untried: Sequence[Setting]) -> Setting:
         """The first proposal that is untried; after several others the untried setting nearest to the last."""
-        keys = {self._space.key(setting) for setting in untried}
         for _ in range(_MAX_REJECTIONS):
             asked = self._study.ask({**self._ranks})
             proposal = {knob.name: knob.values[asked.params.get(knob.name, 0)] for knob in self._space.knobs}
             key = self._space.key(proposal)
-            if key in keys:
+            if proposal in untried:
                 break
             self._reject(asked, self._answers.get(key, self._unmeasurable))
         else:

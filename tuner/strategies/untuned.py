@@ -14,17 +14,20 @@ def untuned_setting(space: Space) -> Setting:
 
 def _untuned_value(knob: Knob) -> float:
     if knob.default is not None:
-        default = knob.default
-        return min(knob.values, key=lambda value: abs(value - default))
+        return _nearest(knob, knob.default)
     return knob.values[(len(knob.values) - 1) // 2] if knob.name == BATCH_KNOB else knob.values[-1]
+
+
+def _nearest(knob: Knob, wanted: float) -> float:
+    return min(knob.values, key=lambda value: abs(value - wanted))
 
 
 def line(space: Space, along: str, through: Setting) -> Space:
     """The part of `space` where only the knob `along` differs, all others as near to `through` as settings exist."""
-    level = [{**setting, along: through[along]} for setting in space.settings]
-    fixed = space.nearest(through, level)
-    settings = tuple(s for s, flat in zip(space.settings, level, strict=True) if space.key(flat) == space.key(fixed))
-    return narrowed(space, settings)
+    fixed: Setting = {knob.name: _nearest(knob, through[knob.name]) for knob in space.knobs}
+    if fixed not in space:
+        fixed = space.nearest(through, [{**setting, along: through[along]} for setting in space.settings])
+    return narrowed(space, tuple(space.part({n: (fixed[n],) for n in space.names if n != along}).settings))
 
 
 def narrowed(space: Space, settings: tuple[Setting, ...]) -> Space:

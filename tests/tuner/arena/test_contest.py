@@ -10,6 +10,7 @@ import pytest
 from devices.errors import InputError, UnsupportedError
 from tests.tuner.arena.scripted import HAND, P95, ScriptedStrategy, at, make_profile, register
 from tuner.arena import ArenaError, Compared, Contest, Run, Skipped, Table, compare, parse_caps, read_tables, summarize
+from tuner.arena.contest import CONFIRMATIONS
 
 
 @pytest.fixture
@@ -49,9 +50,18 @@ def test_no_baseline_is_measured_and_confirmation_is(hand: Table, monkeypatch: p
 def test_lut_has_the_whole_grid_for_its_budget(hand: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, [*hand.profile.settings])
     runs = compare(Contest((hand,), ("lut", "scripted"), parse_caps("50%"), bursts=2), jobs=1).runs
-    assert [len(run.settings) for run in runs] == [8, 2]
+    assert [len(run.settings) for run in runs] == [8, 2]  # exact: nothing to confirm
     contest = Contest((hand,), ("lut", "scripted"), bursts=2)
-    assert [contest.budget(task) for task in contest.tasks()] == [8, 2]
+    assert [contest.budget(task) for task in contest.tasks()] == [8 + CONFIRMATIONS, 2]
+
+
+def test_confirmations_do_not_come_out_of_the_table_of_lut(hand: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, [*hand.profile.settings])
+    run = run_one(Contest((hand,), ("lut",), parse_caps("9W"), bursts=2, noise_throughput=0.02, noise_power=0.01))
+    tried = [tuple(setting.items()) for setting in run.settings]
+    assert len(set(tried)) == len(hand.profile.settings)
+    assert tried.index(tried[-1]) < 8 < len(tried)  # the last is a confirmation
+    assert run.frozen is not None
 
 
 def test_the_order_of_the_studies(hand: Table, tmp_path: Path) -> None:

@@ -60,3 +60,8 @@ def test_leaving_ends_the_processes_at_once() -> None:
         assert len(multiprocessing.active_children()) == 2
     assert multiprocessing.active_children() == []
     assert time.monotonic() - begin < 10
+
+
+def test_the_words_of_a_task_say_what_died() -> None:
+    with pytest.raises(ArenaError, match="the process that ran die number 2 ended by itself: killed by SIGKILL"):
+        list(run_all(misbehave, "die", range(4), 2, lambda context, number: f"{context} number {number}"))

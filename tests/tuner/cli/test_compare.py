@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,10 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from devices.errors import InputError
 from tests.conftest import ROOT
 from tests.tuner.arena.scripted import HAND, P95, ScriptedStrategy, at, register
 from tests.tuner.cli.conftest import Tune
 from tests.tuner.cli.test_wrong_input import assert_refused
+from tuner.arena import ArenaError, Compared, Contest, Run, Skipped, parse_caps, read_tables
+from tuner.arena.contest import Task
+from tuner.arena.pool import run_all
+from tuner.arena.study_run import run_task, task_words
 from tuner.cli.compare import repeat_transfer
 
 TUNE = Path(sys.executable).with_name("tune")
@@ -164,6 +171,106 @@ def test_help_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not {"torch", "ax", "numpy", "rich", "matplotlib", "optuna"} & set(done.stdout.split("LOADED")[1].split())
     assert "lut measures every setting" in done.stdout.replace("\n" + " " * 29, " ")
+
+
+RUNS = ("compare", "hand.csv", "--cap", "50%", "--strategy", "scripted", "--seeds", 5, "--jobs", 1)
+
+
+def end_after(monkeypatch: pytest.MonkeyPatch, count: int, error: BaseException) -> None:
+    """Raise `error` in place of the study after the first `count`."""
+    made: list[Task] = []
+
+    def run(contest: Contest, task: Task) -> Run | Skipped:
+        made.append(task)
+        if len(made) > count:
+            raise error
+        return run_task(contest, task)
+
+    monkeypatch.setattr(sys.modules["tuner.arena.compare"], "run_task", run)  # the package has a function of that name
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (ArenaError("it died", hint="more"), 3)])
+def test_what_was_finished_before_the_end_is_kept(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    end_after(monkeypatch, 2, error)
+    result = tune(*RUNS, "--json", "runs.json", "--plot", "regret.svg")
+    assert result.code == code, result
+    word = "interrupted" if code == 130 else "failed"
+    assert [run["seed"] for run in json.loads(Path("runs.json").read_text())] == [0, 1]
+    assert f"{word} after 2 of 5 studies; what is shown and written is of these alone" in result.out
+    assert re.search(r"^scripted +2 ", result.out, re.MULTILINE)  # the table
+    assert f"{word} after 2 of 5 studies".encode() in Path("regret.svg").read_bytes()
+    assert result.err == ("" if code == 130 else "error: it died\n  hint: more\n")
+
+    end_after(monkeypatch, 2, error)
+    result = tune(*RUNS, "--json", "-")
+    assert result.code == code
+    runs = result.json if code == 130 else result.json["runs"]
+    assert [run["seed"] for run in runs] == [0, 1]
+    assert code == 130 or result.json["error"] == {"kind": "arena", "message": "it died", "hint": "more"}
+
+
+def test_an_end_before_the_first_study_leaves_an_earlier_file(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("runs.json").write_text("earlier")
+    end_after(monkeypatch, 0, KeyboardInterrupt())
+    result = tune(*RUNS, "--json", "runs.json")
+    assert (result.code, Path("runs.json").read_text()) == (130, "earlier")
+    assert "interrupted after 0 of 5 studies; no file was written" in result.out
+    assert tune(*RUNS, "--json", "-").json == []
+
+
+@pytest.mark.parametrize("error", [InputError("cannot write"), ValueError("odd")])
+def test_a_figure_that_fails_is_one_document_with_the_studies(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(compared: Compared, path: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("tuner.report.arena_files.draw_regret", fail)
+    result = tune(*RUNS, "--json", "-", "--plot", "x.svg")
+    assert result.code == (2 if isinstance(error, InputError) else 3)
+    assert len(result.json["runs"]) == 5
+    assert result.json["error"]["message"]
+    result = tune(*RUNS, "--json", "runs.json", "--plot", "x.svg")
+    assert len(json.loads(Path("runs.json").read_text())) == 5
+    assert len(result.err.strip().splitlines()) <= 2
+
+
+def test_a_killed_process_is_told_in_words() -> None:
+    contest = Contest(read_tables([Path("hand.csv")]), ("sobol",), parse_caps("50%"), seeds=3)
+    with pytest.raises(ArenaError) as error:
+        list(run_all(die, contest, contest.tasks(), 2, task_words))
+    assert "the study of sobol on hand.csv (8 W, seed " in error.value.message
+    assert "killed by SIGKILL" in error.value.message
+    assert "Task(" not in error.value.message
+
+
+def die(contest: Contest, task: Task) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("option", ["--json", "--plot"])
+@pytest.mark.parametrize("length", [248, 300])  # such a name is one, but leaves no room for a file beside it
+def test_a_file_that_cannot_be_written_is_found_before_the_work(tune: Tune, option: str, length: int) -> None:
+    name = "x" * (length - 4) + ".svg"
+    assert_refused(tune(*RUNS, option, name), f"{option}: cannot write", f"hint: {option} FILE")
+
+
+@pytest.mark.parametrize("option", ["--json", "--plot", "--cap", "--strategy", "--transfer"])
+def test_options_without_their_argument(tune: Tune, option: str) -> None:
+    assert_refused(tune("compare", "hand.csv", option, ""), f"{option} is empty", f"hint: {option} ")
+    words = (f"Option '{option}' requires an argument", "hint: tune compare --help")
+    assert_refused(tune("compare", "hand.csv", option), *words)
+    assert_refused(tune("compare", "hand.csv", option, "--seeds", "2"), *words)
+    error = tune("compare", "hand.csv", "--json", "-", option).json["error"]
+    assert (error["kind"], error["hint"]) == ("usage", "tune compare --help")
+
+
+def test_a_cap_of_no_power_is_refused_at_once(tune: Tune) -> None:
+    Path("zero.csv").write_text("batch_size,throughput,power_mean_w,status\n1,1,0,ok\n2,2,0,ok\n")
+    words = ("--cap 25 %", "zero.csv", "0 W")
+    assert_refused(tune("compare", "zero.csv", "--cap", "25%", "--strategy", "scripted"), *words)
 
 
 def alive(group: int) -> str:

@@ -57,7 +57,7 @@ def test_caps(tune: Tune, cap: str) -> None:
         (("--device", "jetson-orin", "--record", "missing/r.csv"), ("missing",)),
         (("--device", "jetson-orin", "--nonsense"), ("--nonsense",)),
         (("--replay", "none.csv"), ("none.csv",)),
-        (("--device", "jetson-orin", "--study", ""), ("no name", "--study")),
+        (("--device", "jetson-orin", "--study", ""), ("--study is empty", "--study NAME")),
         (("--device", "jetson-orin", "--study", "a\nb"), ("no name",)),
         (("--device", "jetson-orin", "--study", "x" * 300), ("no name",)),
         (("--replay", "none.csv", "--preset", "15W"), ("--preset", "device")),
@@ -242,6 +242,26 @@ def test_recorded_failures_do_not_end_a_replay(tune: Tune) -> None:
     result = tune("run", "--replay", "broken.csv", "--cap", "60W", "--strategy", "grid", "--json")
     assert result.code == 0
     assert len(result.json["trials"]) == 9
+
+
+@pytest.mark.parametrize("name", ["missing/x.csv", "x" * 300, "bench.csv"])
+def test_outputs_are_checked_before_the_work(tune: Tune, profile: Path, name: str) -> None:
+    before = profile.read_bytes()
+    assert_refused(tune("profile", "import", "--from", "zeus", profile, "-o", name), "-o")
+    assert_refused(tune("export", profile, "--out", name), "--out")
+    assert_refused(tune("run", "--replay", profile, "--record", name), "--record")
+    assert_refused(tune("run", "--device", "jetson-orin", "--prior", profile, "--out", name), "--out")
+    assert_refused(tune("record", "--device", "jetson-orin", "-o", name if "x" in name else "."), "-o")
+    assert profile.read_bytes() == before
+
+
+def test_empty_values(tune: Tune) -> None:
+    assert_refused(tune("show", ""), "STUDY is empty", "tune show --help")
+    assert_refused(tune("record", "--device", "cpu", "--out", ""), "--out is empty", "--out PROFILE.csv")
+    assert_refused(tune("run", "--device", "jetson-orin", "--store="), "--store is empty")
+    assert tune("run", "--device", "", "--json").json["error"]["message"] == "--device is empty"
+    error = tune("profile", "import", "--json", "--from").json["error"]
+    assert error["hint"] == "tune profile import --help"
 
 
 def test_any_seed(tune: Tune, profile: Path) -> None:

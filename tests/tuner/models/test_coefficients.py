@@ -59,7 +59,7 @@ def test_exact_points_give_back_the_coefficients(seed: int) -> None:
         np.diag(1 / readings.variance)[None],
         PLAIN.mean[None],
         PLAIN.sd[None],
-        starts(PLAIN, readings),
+        starts(PLAIN, readings, PLAIN.mean),
         60,
     )
     assert found == pytest.approx(true, abs=0.02)

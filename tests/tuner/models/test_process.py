@@ -1,4 +1,4 @@
-"""The process keeps to its readings, knows where it knows little, and is a model that BoTorch can work with."""
+"""The process keeps to its readings, and knows where it knows little."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import torch
-from botorch.acquisition.logei import qLogExpectedImprovement
-from botorch.acquisition.objective import LinearMCObjective
-from botorch.optim import optimize_acqf_discrete
-from botorch.sampling import SobolQMCNormalSampler
 
 from devices.device import BATCH_KNOB, Knob, Setting
 from tuner.models.coefficients import Belief
@@ -146,56 +141,3 @@ def test_power_alone_can_be_read() -> None:
     mean, sd = moments(model, READ[:1])
     assert mean[POWER, 0] == pytest.approx(math.log(9.0), abs=0.02)
     assert sd[TIME, 0] > 1
-
-
-@pytest.mark.parametrize("shape", [(5,), (5, 1), (1, 5), (3, 2), (2, 3, 2)])
-def test_botorchs_posterior_says_what_predict_says(shape: tuple[int, ...]) -> None:
-    model, count = process(), math.prod(shape)
-    settings = GRID[:count]
-    x = torch.tensor([[float(s[k.name]) for k in KNOBS] for s in settings], dtype=torch.double).reshape(*shape, 2)
-    posterior = model.posterior(x)
-    mean, sd = model.predict(settings)
-    expected = (*shape[:-1], SAMPLES, shape[-1], 2)
-    assert posterior.mean.shape == posterior.variance.shape == expected
-    for found, own in ((posterior.mean, mean), (posterior.variance, sd**2)):
-        ordered = found.movedim(-3, 0).reshape(SAMPLES, count, 2)  # the ensemble first, then the settings in order
-        assert ordered.numpy() == pytest.approx(np.swapaxes(own, 1, 2))
-
-
-def improvement(model: AnalyticProcess, best: float) -> qLogExpectedImprovement:
-    return qLogExpectedImprovement(
-        model,
-        best_f=best,
-        sampler=SobolQMCNormalSampler(torch.Size([256]), seed=0),
-        objective=LinearMCObjective(torch.tensor([-1.0, 0.0], dtype=torch.double)),
-    )
-
-
-def test_botorchs_expected_improvement_is_that_of_the_ensemble() -> None:
-    from scipy.stats import norm
-
-    model = process()
-    best = -truth(READ[0])[TIME]
-    mean, sd = (values[:, TIME] for values in model.predict(GRID))
-    z = (-mean - best) / sd
-    expected = (sd * (z * norm.cdf(z) + norm.pdf(z))).mean(0)
-    x = torch.tensor([[[float(s[k.name]) for k in KNOBS]] for s in GRID], dtype=torch.double)
-    with torch.no_grad():
-        found = improvement(model, best)(x).numpy()
-    assert found.shape == (len(GRID),)
-    likely = expected > 1e-3
-    assert likely.sum() > 3
-    # BoTorch averages the logarithms over an ensemble, or the values: the order is what an optimizer goes by.
-    assert np.exp(found[likely]) == pytest.approx(expected[likely], rel=0.4)
-
-
-@pytest.mark.parametrize("q", [1, 2])
-def test_botorch_optimizes_over_the_settings(q: int) -> None:
-    model = process()
-    choices = torch.tensor([[float(s[k.name]) for k in KNOBS] for s in GRID], dtype=torch.double)
-    chosen, _ = optimize_acqf_discrete(improvement(model, -truth(READ[0])[TIME]), q=q, choices=choices, unique=True)
-    assert chosen.shape == (q, 2)
-    settings = [dict(zip((k.name for k in KNOBS), map(float, row), strict=True)) for row in chosen]
-    assert all(setting in GRID for setting in settings)
-    assert len({tuple(row.tolist()) for row in chosen}) == q
-    assert settings[0][CLOCK.name] == 900  # the shortest step is at the highest clock

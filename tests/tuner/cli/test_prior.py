@@ -1,0 +1,43 @@
+"""What `tune run` says of the records it could learn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tuner.cli.conftest import Tune
+
+EARLIER = "an earlier study of this device can shorten this one: --prior "
+SAME = "holds the very profile that is replayed"
+
+
+def test_the_profile_that_is_replayed_is_no_prior(tune: Tune, profile: Path) -> None:
+    lines = profile.read_text().splitlines()
+    Path("copy.csv").write_text("\n".join(["# workload: other", *lines[2:3], *reversed(lines[3:])]) + "\n")
+    result = tune("run", "--replay", profile, "--prior", "copy.csv", "--bursts", 4, "--study", "a")
+    assert result.code in (0, 1)
+    assert f"note: --prior copy.csv {SAME}" in "\n".join(result.out.splitlines()[:3])
+    Path("other.csv").write_text(profile.read_text().replace("125,32,125", "125,32,126"))
+    result = tune("run", "--replay", profile, "--prior", "other.csv", "--bursts", 4, "--study", "b")
+    assert SAME not in result.out
+
+
+def test_an_earlier_study_of_the_device_is_named(tune: Tune, profile: Path) -> None:
+    first = ("run", "--replay", profile, "--cap", "130W", "--strategy", "sobol", "--bursts", 6, "--study", "first one")
+    assert EARLIER not in tune(*first).out
+    assert EARLIER not in tune(*first).out  # finished
+    assert EARLIER not in tune(*first, "--fresh").out  # the same question
+    second = ("run", "--replay", profile, "--cap", "140W", "--strategy", "sobol", "--bursts", 6, "--study", "second")
+    assert f"note: {EARLIER}'first one'" in tune(*second).out.splitlines()
+    assert EARLIER not in tune(*second).out
+    third = ("run", "--replay", profile, "--cap", "150W", "--strategy", "sobol", "--bursts", 6)
+    assert f"note: {EARLIER}second" in tune(*third, "--study", "third").out.splitlines()  # the newest
+    assert EARLIER not in tune(*third, "--study", "learnt", "--prior", "second").out
+    result = tune("run", "--replay", profile, "--cap", "145W", "--bursts", 4, "--study", "document", "--json")
+    assert result.json["study"] == "document"
+    assert EARLIER not in result.out + result.err
+
+
+def test_a_study_of_another_device_is_not(tune: Tune, profile: Path) -> None:
+    tune("run", "--replay", profile, "--cap", "130W", "--bursts", 6)
+    profile.write_text(profile.read_text().replace("Bench GPU", "Another GPU"))
+    assert EARLIER not in tune("run", "--replay", profile, "--cap", "140W", "--bursts", 6).out
