@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from numbers import Real
 
 from devices.device import DeviceInfo
 from devices.errors import InputError, UnsupportedError
@@ -29,6 +30,25 @@ def check_numbers(bursts: int, seed: int, cap_w: float | None, cap_on: str | Non
         raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
     if cap_w is not None and not (isinstance(cap_w, int | float) and math.isfinite(cap_w) and cap_w > 0):
         raise InputError(f"a cap is a number of watts greater than 0, not {cap_w!r}", hint="--cap 7W")
+
+
+_NEEDS: dict[str, Callable[[float], bool]] = {
+    "above 0": lambda number: number > 0,
+    "of 0 or more": lambda number: number >= 0,
+    "from 0 to 1": lambda number: 0 <= number <= 1,
+    "that is finite": lambda number: True,
+}
+
+
+def check_number(value: object, what: str, need: str = "above 0") -> float:
+    """`value` as a finite number that is as needed: one of `_NEEDS`.
+
+    Raises:
+        InputError: it is none.
+    """
+    if isinstance(value, Real) and math.isfinite(number := float(value)) and _NEEDS[need](number):
+        return number
+    raise InputError(f"{what} is a number {need}, not {value!r}")
 
 
 def check_prior(info: DeviceInfo, prior: Sequence[Profile]) -> tuple[Profile, ...]:

@@ -21,6 +21,7 @@ from devices.device import BATCH_KNOB, Knob, Setting
 from devices.errors import InputError
 from devices.measurement import Statistic
 from devices.profile import Profile
+from tuner.checks import check_number
 from tuner.goal import GOALS, Goal
 from tuner.models.analytic_fit import Fit, Point, check_setting, fit_form, profile_points
 from tuner.models.analytic_results import FittedCoefficient, Interval, Optimum, Prediction, fitted_coefficients
@@ -104,7 +105,11 @@ class AnalyticModel:
     ) -> Self:
         """Fit the form to the recorded settings of a profile, their replicates averaged; see `fit`.
 
-        A step is b units of the profile's throughput (samples, epochs), or one unit where it records no batch size.
+        A step is b units of the profile's throughput (samples, epochs), or one unit where it records no batch size. A
+        profile without any power makes a model without.
+
+        Raises:
+            InputError: as `fit`, and as `profile_points`.
         """
         points = profile_points(profile, statistic)
         return cls.fit(profile.knobs, points, fixed=fixed, plain=plain, prior_weight=prior_weight)
@@ -217,10 +222,12 @@ class AnalyticModel:
 
     def _merit(self, theta: Array, settings: Sequence[Setting], cap_w: float | None, goal: Goal) -> Array:
         """Logarithm of the goal, larger is better, minus infinity above the cap; shape (..., n), theta (..., f)."""
+        if not isinstance(goal, Goal):
+            raise InputError(f"{goal!r} is no goal", hint="GOALS of tuner.goal has them by name")
         if not settings:
             raise InputError("an optimum needs one setting or more to choose from")
-        if cap_w is not None and not cap_w > 0:
-            raise InputError(f"a cap is above 0 W, not {cap_w:g}")
+        if cap_w is not None:
+            check_number(cap_w, "a cap in watts")
         if not self.powered and (cap_w is not None or goal.needs_power):
             what = f"the goal {goal.name}" if cap_w is None else "a cap"
             raise InputError(f"{what} needs power, and no point has any", hint="measure with a power meter")

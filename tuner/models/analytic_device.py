@@ -10,6 +10,7 @@ from devices.device import BATCH_KNOB, DeviceInfo, Setting
 from devices.measurement import Status
 from devices.profile import Profile, ProfileMetadata, ProfileRow
 from devices.replay import ReplayDevice
+from tuner.checks import check_number
 from tuner.models.analytic import AnalyticModel
 
 NAME = "analytic"
@@ -42,6 +43,8 @@ class AnalyticDevice(ReplayDevice):
         noise_power: float = 0.0,
         values: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
+        for name, noise in (("throughput", noise_throughput), ("power", noise_power)):
+            check_number(noise, f"the noise of {name}", "from 0 to 1")
         super().__init__(
             predicted_profile(model),
             seed=seed,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from scipy.stats import t as student_t
 
 from devices.device import BATCH_KNOB, Setting
 from devices.errors import InputError
-from devices.measurement import Statistic, seconds_per_unit
+from devices.measurement import STATISTICS, Statistic, seconds_per_unit
 from devices.profile import Profile
+from tuner.checks import check_number
 from tuner.models.coefficients import Readings, optimize, starts
 from tuner.models.forms import Array
 from tuner.models.physical import PhysicalForm
@@ -51,7 +53,17 @@ def profile_points(profile: Profile, statistic: Statistic = "mean") -> list[Poin
     """The settings of a profile with a valid row, their replicates averaged; power None where it was not recorded.
 
     A step is b units of the profile's throughput (samples, epochs), or one unit where it records no batch size.
+
+    Raises:
+        InputError: no such statistic, or a profile that records power but not this statistic of it.
     """
+    if statistic not in STATISTICS:
+        raise InputError(f"{statistic!r} is no statistic of power", hint=f"one of {', '.join(STATISTICS)}")
+    if profile.statistics and statistic not in profile.statistics:
+        raise InputError(
+            f"the profile records no {statistic} of power, only {', '.join(profile.statistics)}",
+            hint=f'statistic="{profile.statistics[0]}"',
+        )
     return [
         Point(
             cell.setting,
@@ -102,8 +114,7 @@ def fit_form(form: PhysicalForm, points: Sequence[Point], prior_weight: float) -
     Raises:
         InputError: as `AnalyticModel.fit`.
     """
-    if not (math.isfinite(prior_weight) and prior_weight >= 0):
-        raise InputError(f"the weight of the prior is a number not below 0, not {prior_weight:g}")
+    check_number(prior_weight, "the weight of the prior", "of 0 or more")
     _check(form, points)
     all_points, points = points, points[:: math.ceil(len(points) / _MOST_POINTS) or 1]
     readings = _readings(form, points)
@@ -149,11 +160,14 @@ def check_setting(form: PhysicalForm, setting: Setting, what: str) -> None:
     Raises:
         InputError: it does not, or a value is no number, or not positive where the form divides by it.
     """
+    if not isinstance(setting, Mapping):
+        raise InputError(f"a {what} is a value for each of {', '.join(form.knobs)}, not {setting!r}")
     for name in form.knobs:
-        value = setting.get(name, math.nan)
-        if not (math.isfinite(value) and (value > 0 or name in form.others)):
-            need = "a number" if name in form.others else "a positive number"
-            raise InputError(f"the {what} {dict(setting)} needs {need} for {name}")
+        if name not in setting:
+            raise InputError(f"the {what} {dict(setting)} has no {name}")
+        value: object = setting[name]
+        if not (name in form.others and isinstance(value, Real) and math.isfinite(float(value))):
+            check_number(value, f"{name} of the {what} {dict(setting)}")
 
 
 def _check(form: PhysicalForm, points: Sequence[Point]) -> None:
@@ -161,12 +175,12 @@ def _check(form: PhysicalForm, points: Sequence[Point]) -> None:
         raise InputError("an analytic model needs one point or more")
     for point in points:
         check_setting(form, point.setting, "point at")
-        for name, value in (("step time", point.step_time_s), ("power", point.power_w)):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InputError(f"the point at {dict(point.setting)} needs a positive {name}, not {value:g}")
-        for name, value in (("step time", point.step_time_error), ("power", point.power_error)):
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"the relative error of {name} at {dict(point.setting)} cannot be {value:g}")
+        where = f"of the point at {dict(point.setting)}"
+        check_number(point.step_time_s, f"the step time {where}")
+        if point.power_w is not None:
+            check_number(point.power_w, f"the power {where}")
+        check_number(point.step_time_error, f"the error of the step time {where}", "of 0 or more")
+        check_number(point.power_error, f"the error of the power {where}", "of 0 or more")
 
 
 def _readings(form: PhysicalForm, points: Sequence[Point]) -> Readings:

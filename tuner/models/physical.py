@@ -16,6 +16,7 @@ import numpy as np
 
 from devices.device import Knob
 from devices.errors import InputError
+from tuner.checks import check_number
 from tuner.models.forms import CORES, CPU, EMC, GPU, LIMIT, Array, Form
 
 Scale = Literal["log", "logit", "raw"]
@@ -95,16 +96,21 @@ class PhysicalForm(Form):
         held: Values of coefficients that are not to be fitted, by their names, in physical units.
 
     Raises:
-        InputError: an unknown name in `held`, or a value that the coefficient cannot have.
+        InputError: no knob, an unknown name in `held`, or a value that the coefficient cannot have.
     """
 
     def __init__(self, knobs: Sequence[Knob], *, plain: bool, held: Mapping[str, float] | None = None) -> None:
+        if not knobs:
+            raise InputError("an analytic model needs one knob or more")
         super().__init__(knobs, plain=plain)
         self.whole = Form(knobs, plain=plain)
         self._left_out = _left_out(self)
         self.physical = tuple(_physical(self, self._left_out))
         by_name = {physical.name: physical for physical in self.physical}
-        held = {name: float(value) for name, value in (held or {}).items()}
+        held = {
+            name: check_number(value, f"the coefficient {name}", "that is finite")
+            for name, value in (held or {}).items()
+        }
         for name in held:
             if name not in by_name:
                 raise InputError(f"there is no coefficient '{name}' here", hint=f"one of {', '.join(by_name)}")
