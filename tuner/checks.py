@@ -46,7 +46,11 @@ def check_number(value: object, what: str, need: str = "above 0") -> float:
     Raises:
         InputError: it is none.
     """
-    if isinstance(value, Real) and math.isfinite(number := float(value)) and _NEEDS[need](number):
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
+    if math.isfinite(number) and _NEEDS[need](number):
         return number
     raise InputError(f"{what} is a number {need}, not {value!r}")
 

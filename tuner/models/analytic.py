@@ -1,11 +1,4 @@
-"""The analytic model: the published forms of step time and power, fitted to measured points.
-
-    T(b, f) = t0 + t1/f + b (c0 + c1/f)           P(b, f) = p0 + u(b, f) (p1 f + p3 f^3)
-
-f is the clock in GHz, b the batch size, and u = (accel + w (T - accel)) / T the utilization: accel is the part of T in
-which the accelerator works (all but t0), and w the share of the rest in which it is busy all the same; w = 1 is the
-published power without utilization. Power limits, threads, CPU and memory clocks: see `tuner.models.forms`.
-"""
+"""The analytic model: the published forms of step time and power, fitted to measured points."""
 
 from __future__ import annotations
 
@@ -21,10 +14,17 @@ from devices.device import BATCH_KNOB, Knob, Setting
 from devices.errors import InputError
 from devices.measurement import Statistic
 from devices.profile import Profile
-from tuner.checks import check_number
 from tuner.goal import GOALS, Goal
-from tuner.models.analytic_fit import Fit, Point, check_setting, fit_form, profile_points
-from tuner.models.analytic_results import FittedCoefficient, Interval, Optimum, Prediction, fitted_coefficients
+from tuner.models.analytic_fit import Fit, Point, fit_form, profile_points
+from tuner.models.analytic_input import check_list, check_settings, check_size
+from tuner.models.analytic_results import (
+    FittedCoefficient,
+    Interval,
+    Optimum,
+    Prediction,
+    fitted_coefficients,
+    prediction,
+)
 from tuner.models.forms import Array
 from tuner.models.physical import PhysicalForm
 
@@ -37,6 +37,34 @@ _TIME, _POWER = 0, 1
 @dataclass(frozen=True, eq=False)
 class AnalyticModel:
     """Step time and power as functions of the knobs; made by `fit`, `of_profile` or `of_coefficients`.
+
+        T(b, f) = t0 + t1/f + b (c0 + c1/f)           seconds of a step of b samples
+        P(b, f) = p0 + u (p1 f + p3 f^3)              watts
+        b / T samples a second; P T / b joules a sample
+
+    f is `gpu_freq_mhz` in GHz, b is `batch_size`. t0 [s] is what the host does at any clock, t1 [s GHz] kernels that
+    wait, c0 [s/sample] memory, c1 [s GHz/sample] compute; p0 [W] is drawn at any clock, p1 [W/GHz] and p3 [W/GHz^3] by
+    work. u = (accel + w (T - accel)) / T is the utilization: accel is T without t0, and w (0 to 1) the share of the
+    rest in which the accelerator is busy all the same; w = 1 is the published power. Without the knob `batch_size`, b
+    is 1, and c1 stands for t1 too. Power limits, threads, CPU and memory clocks: see `tuner.models.forms`.
+
+    The published fit of ResNet50 on a TX2, and which clock a cap of 7 W leaves:
+
+    >>> clocks = Knob("gpu_freq_mhz", (420.75, 522.75, 624.75, 726.75, 1300.5))
+    >>> published = {"t0": 0.1738, "c1": 0.7269, "p0": 3.83, "p1": 4.23, "p3": 0.87, "w": 1.0}
+    >>> tx2 = AnalyticModel.of_coefficients([clocks], published)
+    >>> settings = [{"gpu_freq_mhz": clock} for clock in clocks.values]
+    >>> tx2.optimum(settings, cap_w=7.0).prediction.setting
+    {'gpu_freq_mhz': 624.75}
+
+    Fitted to three bursts (seconds of a step, watts), asked at a clock that was not measured:
+
+    >>> bursts = [(420.75, 1.901, 5.67), (624.75, 1.337, 6.69), (1300.5, 0.733, 11.25)]
+    >>> points = [Point({"gpu_freq_mhz": clock}, step_s, watts) for clock, step_s, watts in bursts]
+    >>> model = AnalyticModel.fit([clocks], points, fixed={"w": 1.0})
+    >>> at = model.predict({"gpu_freq_mhz": 900})
+    >>> print(f"{at.step_time_s.value:.2f} s, {at.power_w.value:.1f} W; c1 {model['c1'].value:.2f} {model['c1'].unit}")
+    0.98 s, 8.1 W; c1 0.73 s GHz
 
     Attributes:
         knobs: Of the space.
@@ -80,10 +108,11 @@ class AnalyticModel:
             InputError: no point, a value that is no positive number, a setting that does not name every knob, an
                 unknown coefficient in `fixed` or a value it cannot have, a negative weight.
         """
+        points = check_list(points, Point, "the points of a fit")
         form = PhysicalForm(knobs, plain=plain, held=fixed)
         found = fit_form(form, points, prior_weight)
         return cls(
-            tuple(knobs),
+            tuple(form.knobs.values()),
             tuple(fitted_coefficients(form, found)),
             found.error[_TIME],
             found.error[_POWER] if found.powered else None,
@@ -98,7 +127,7 @@ class AnalyticModel:
         cls,
         profile: Profile,
         *,
-        statistic: Statistic = "mean",
+        statistic: Statistic | None = "mean",
         fixed: Mapping[str, float] | None = None,
         plain: bool = True,
         prior_weight: float = 1.0,
@@ -106,7 +135,7 @@ class AnalyticModel:
         """Fit the form to the recorded settings of a profile, their replicates averaged; see `fit`.
 
         A step is b units of the profile's throughput (samples, epochs), or one unit where it records no batch size. A
-        profile without any power makes a model without.
+        profile without any power makes a model without, and so does the statistic None.
 
         Raises:
             InputError: as `fit`, and as `profile_points`.
@@ -127,6 +156,7 @@ class AnalyticModel:
             InputError: a coefficient that is missing, unknown, or has a value it cannot have.
         """
         form = PhysicalForm(knobs, plain=plain, held=values)
+        values = form.held
         powered = any(physical.of_power and physical.name in values for physical in form.physical)
         needed = [physical.name for physical in form.physical if powered or not physical.of_power]
         if missing := [name for name in needed if name not in values]:
@@ -135,7 +165,7 @@ class AnalyticModel:
         nothing = np.zeros((len(theta), len(theta)))
         known = Fit(theta, nothing, 0.0, np.zeros(2), (0.0, 0.0), powered)
         coefficients = tuple(fitted_coefficients(form, known))
-        return cls(tuple(knobs), coefficients, 0.0, 0.0 if powered else None, plain, 0, form, known)
+        return cls(tuple(form.knobs.values()), coefficients, 0.0, 0.0 if powered else None, plain, 0, form, known)
 
     def __getitem__(self, name: str) -> FittedCoefficient:
         """The coefficient of that name.
@@ -161,23 +191,33 @@ class AnalyticModel:
         return time, power if self.powered else None
 
     def log_values(self, settings: Sequence[Setting]) -> tuple[Array, Array]:
-        """Natural logarithms of step time in seconds and power in watts, shape (n,) each."""
+        """Natural logarithms of step time in seconds and power in watts, shape (n,) each.
+
+        Raises:
+            InputError: as `predict_all`.
+        """
+        settings = check_settings(self._form, settings)
         return self._form.log_values(self._fit.theta, self._form.columns(settings))
 
     def predict(self, setting: Setting) -> Prediction:
-        """What the model says of one setting, its knobs at any values."""
+        """What the model says of one setting, its knobs at any values.
+
+        Raises:
+            InputError: as `predict_all`.
+        """
         return self.predict_all([setting])[0]
 
     def predict_all(self, settings: Sequence[Setting]) -> list[Prediction]:
         """What the model says of each setting.
 
         Raises:
-            InputError: a setting that does not name every knob, or a value that is not positive.
+            InputError: a setting that does not name every knob and no other, or a value that is not positive.
         """
-        for setting in settings:
-            check_setting(self._form, setting, "setting")
+        settings = check_settings(self._form, settings)
+        if not settings:
+            return []
         mean, covariance = self._moments(settings)
-        return [self._prediction(s, mean[:, i], covariance[i]) for i, s in enumerate(settings)]
+        return [prediction(self._fit, s, self._samples(s), mean[:, i], covariance[i]) for i, s in enumerate(settings)]
 
     def merit(self, settings: Sequence[Setting], cap_w: float | None = None, goal: Goal = GOALS["throughput"]) -> Array:
         """Logarithm of the goal as predicted, larger is better, minus infinity above the cap; shape (n,).
@@ -201,6 +241,7 @@ class AnalyticModel:
             InputError: a cap that is not positive; a cap or goal that needs power, which was not fitted; no candidates;
                 a faulty one.
         """
+        settings = check_list(settings, object, "settings")
         merit = self._merit(np.stack([self._fit.theta, *self._fit.samples(_SAMPLES)]), settings, cap_w, goal)
         best, sampled = int(merit[0].argmax()), merit[1:]
         if merit[0, best] == -math.inf:
@@ -213,7 +254,7 @@ class AnalyticModel:
         if cap_w is not None:
             within = float(norm.cdf((math.log(cap_w) - mean[_POWER, 0]) / math.sqrt(covariance[0, 1, 1])))
         return Optimum(
-            self._prediction(settings[best], mean[:, 0], covariance[0]),
+            prediction(self._fit, settings[best], self._samples(settings[best]), mean[:, 0], covariance[0]),
             within,
             float(shares[best]),
             tuple((dict(settings[i]), float(shares[i])) for i in others),
@@ -224,15 +265,14 @@ class AnalyticModel:
         """Logarithm of the goal, larger is better, minus infinity above the cap; shape (..., n), theta (..., f)."""
         if not isinstance(goal, Goal):
             raise InputError(f"{goal!r} is no goal", hint="GOALS of tuner.goal has them by name")
+        settings = check_settings(self._form, settings)
         if not settings:
             raise InputError("an optimum needs one setting or more to choose from")
         if cap_w is not None:
-            check_number(cap_w, "a cap in watts")
+            check_size(cap_w, "a cap in watts")
         if not self.powered and (cap_w is not None or goal.needs_power):
             what = f"the goal {goal.name}" if cap_w is None else "a cap"
             raise InputError(f"{what} needs power, and no point has any", hint="measure with a power meter")
-        for setting in settings:
-            check_setting(self._form, setting, "setting")
         log_time, log_power = self._form.log_values(theta, self._form.columns(settings))
         merit = np.log([self._samples(s) for s in settings]) - log_time
         if goal.needs_power:
@@ -248,18 +288,3 @@ class AnalyticModel:
         mean, slope = self._fit.linearize(lambda theta: np.stack(self._form.log_values(theta, columns), axis=-2))
         covariance = np.einsum("kin,kl,ljn->nij", slope, self._fit.covariance, slope)
         return mean, np.asarray(covariance + np.diag(np.maximum(self._fit.scatter, 1e-9) ** 2))
-
-    def _prediction(self, setting: Setting, mean: Array, covariance: Array) -> Prediction:
-        samples = self._samples(setting)
-        time, power = float(mean[_TIME]), float(mean[_POWER])
-        return Prediction(
-            dict(setting),
-            self._interval(time, covariance[0, 0]),
-            self._interval(math.log(samples) - time, covariance[0, 0]),
-            self._interval(power, covariance[1, 1]) if self.powered else None,
-            self._interval(time + power - math.log(samples), covariance.sum()) if self.powered else None,
-        )
-
-    def _interval(self, log_mean: float, log_variance: float) -> Interval:
-        spread = self._fit.sigmas * math.sqrt(log_variance)
-        return Interval(math.exp(log_mean), math.exp(log_mean - spread), math.exp(log_mean + spread))

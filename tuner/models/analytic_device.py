@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from devices.device import BATCH_KNOB, DeviceInfo, Setting
+from devices.errors import InputError
 from devices.measurement import Status
 from devices.profile import Profile, ProfileMetadata, ProfileRow
 from devices.replay import ReplayDevice
-from tuner.checks import check_number
 from tuner.models.analytic import AnalyticModel
+from tuner.models.analytic_input import check_list, check_size
 
 NAME = "analytic"
 
@@ -31,7 +32,7 @@ class AnalyticDevice(ReplayDevice):
         values: Restricts knobs to some of their values.
 
     Raises:
-        InputError: a noise outside [0, 1], or an unknown knob or value in `values`.
+        InputError: no model, a noise outside [0, 1], a seed below 0, or an unknown knob or value in `values`.
     """
 
     def __init__(
@@ -44,7 +45,12 @@ class AnalyticDevice(ReplayDevice):
         values: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         for name, noise in (("throughput", noise_throughput), ("power", noise_power)):
-            check_number(noise, f"the noise of {name}", "from 0 to 1")
+            check_size(noise, f"the noise of {name}", "from 0 to 1")
+        if not isinstance(seed, int) or seed < 0:
+            raise InputError(f"a seed is a whole number of 0 or more, not {seed!r}")
+        for name, chosen in (values or {}).items():
+            for value in check_list(chosen, object, f"the values of {name}"):
+                check_size(value, f"a value of {name}", "that is finite")
         super().__init__(
             predicted_profile(model),
             seed=seed,
@@ -79,8 +85,10 @@ def predicted_profile(model: AnalyticModel, settings: Sequence[Setting] | None =
         settings: The rows; None: all combinations of the knobs' values.
 
     Raises:
-        InputError: a setting that does not name every knob, or a value that is not positive.
+        InputError: no model, no setting, one that does not name every knob, or a value that is not positive.
     """
+    if not isinstance(model, AnalyticModel):
+        raise InputError(f"an analytic device answers for an AnalyticModel, not {model!r:.60}")
     names = [knob.name for knob in model.knobs]
     if settings is None:
         combinations = itertools.product(*(knob.values for knob in model.knobs))

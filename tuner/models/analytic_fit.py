@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -14,7 +13,7 @@ from devices.device import BATCH_KNOB, Setting
 from devices.errors import InputError
 from devices.measurement import STATISTICS, Statistic, seconds_per_unit
 from devices.profile import Profile
-from tuner.checks import check_number
+from tuner.models.analytic_input import check_list, check_point, check_profile, check_size
 from tuner.models.coefficients import Readings, optimize, starts
 from tuner.models.forms import Array
 from tuner.models.physical import PhysicalForm
@@ -49,28 +48,39 @@ class Point:
     power_error: float = 0.0
 
 
-def profile_points(profile: Profile, statistic: Statistic = "mean") -> list[Point]:
+def profile_points(profile: Profile, statistic: Statistic | None = "mean") -> list[Point]:
     """The settings of a profile with a valid row, their replicates averaged; power None where it was not recorded.
 
     A step is b units of the profile's throughput (samples, epochs), or one unit where it records no batch size.
 
+    Args:
+        profile: What was recorded.
+        statistic: Of power; None leaves power out.
+
     Raises:
-        InputError: no such statistic, or a profile that records power but not this statistic of it.
+        InputError: no such statistic, a profile that records power but not this statistic of it, a figure that cannot
+            be, or a unit of throughput that is not per second, minute or hour.
     """
-    if statistic not in STATISTICS:
+    if statistic not in (None, *STATISTICS):
         raise InputError(f"{statistic!r} is no statistic of power", hint=f"one of {', '.join(STATISTICS)}")
-    if profile.statistics and statistic not in profile.statistics:
+    check_profile(profile)
+    recorded = [s for s in STATISTICS if any(row.power(s) is not None for row in profile.ok_rows)]
+    if recorded and statistic not in (None, *recorded):
         raise InputError(
-            f"the profile records no {statistic} of power, only {', '.join(profile.statistics)}",
-            hint=f'statistic="{profile.statistics[0]}"',
+            f"the profile records no {statistic} of power, only {', '.join(recorded)}",
+            hint=f'statistic="{recorded[0]}", or None for a model without power',
         )
+    try:
+        unit_s = seconds_per_unit(1.0, profile.throughput_unit)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     return [
         Point(
             cell.setting,
-            cell.setting.get(BATCH_KNOB, 1) * seconds_per_unit(cell.throughput, profile.throughput_unit),
-            cell.power_w,
+            check_size(cell.setting.get(BATCH_KNOB, 1), "the batch_size of a row") * unit_s / cell.throughput,
+            None if statistic is None else cell.power_w,
         )
-        for cell in profile.cells(statistic)
+        for cell in profile.cells(statistic or "mean")
     ]
 
 
@@ -114,8 +124,12 @@ def fit_form(form: PhysicalForm, points: Sequence[Point], prior_weight: float) -
     Raises:
         InputError: as `AnalyticModel.fit`.
     """
-    check_number(prior_weight, "the weight of the prior", "of 0 or more")
-    _check(form, points)
+    check_size(prior_weight, "the weight of the prior", "of 0 or more")
+    points = check_list(points, Point, "the points of a fit")
+    if not points:
+        raise InputError("an analytic model needs one point or more")
+    for point in points:
+        check_point(form, point)
     all_points, points = points, points[:: math.ceil(len(points) / _MOST_POINTS) or 1]
     readings = _readings(form, points)
     given, output = readings.variance, readings.output
@@ -152,35 +166,6 @@ def fit_form(form: PhysicalForm, points: Sequence[Point], prior_weight: float) -
     error = tuple(float(left[whole.output == j].mean()) if (whole.output == j).any() else 0.0 for j in (0, 1))
     sigmas = float(student_t.ppf(0.95, max(freedom, _ENOUGH)))
     return Fit(theta, (covariance + covariance.T) / 2, sigmas, scatter, (error[0], error[1]), powered)
-
-
-def check_setting(form: PhysicalForm, setting: Setting, what: str) -> None:
-    """Check that a setting names every knob of a form.
-
-    Raises:
-        InputError: it does not, or a value is no number, or not positive where the form divides by it.
-    """
-    if not isinstance(setting, Mapping):
-        raise InputError(f"a {what} is a value for each of {', '.join(form.knobs)}, not {setting!r}")
-    for name in form.knobs:
-        if name not in setting:
-            raise InputError(f"the {what} {dict(setting)} has no {name}")
-        value: object = setting[name]
-        if not (name in form.others and isinstance(value, Real) and math.isfinite(float(value))):
-            check_number(value, f"{name} of the {what} {dict(setting)}")
-
-
-def _check(form: PhysicalForm, points: Sequence[Point]) -> None:
-    if not points:
-        raise InputError("an analytic model needs one point or more")
-    for point in points:
-        check_setting(form, point.setting, "point at")
-        where = f"of the point at {dict(point.setting)}"
-        check_number(point.step_time_s, f"the step time {where}")
-        if point.power_w is not None:
-            check_number(point.power_w, f"the power {where}")
-        check_number(point.step_time_error, f"the error of the step time {where}", "of 0 or more")
-        check_number(point.power_error, f"the error of the power {where}", "of 0 or more")
 
 
 def _readings(form: PhysicalForm, points: Sequence[Point]) -> Readings:

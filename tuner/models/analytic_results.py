@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from devices.device import Setting
 from tuner.models.analytic_fit import Fit
+from tuner.models.forms import Array
 from tuner.models.physical import PhysicalForm
 
 
@@ -80,6 +82,24 @@ class Optimum:
     best_probability: float
     runners_up: tuple[tuple[Setting, float], ...]
     none_probability: float
+
+
+def prediction(fit: Fit, setting: Setting, samples: float, mean: Array, covariance: Array) -> Prediction:
+    """What a fit says of a setting with steps of `samples`: means (2,) of the logarithms of step time and power, and
+    their covariance (2, 2)."""
+
+    def interval(log_mean: float, log_variance: float) -> Interval:
+        spread = fit.sigmas * math.sqrt(log_variance)
+        return Interval(math.exp(log_mean), math.exp(log_mean - spread), math.exp(log_mean + spread))
+
+    time, power = mean.tolist()
+    return Prediction(
+        dict(setting),
+        interval(time, covariance[0, 0]),
+        interval(math.log(samples) - time, covariance[0, 0]),
+        interval(power, covariance[1, 1]) if fit.powered else None,
+        interval(time + power - math.log(samples), covariance.sum()) if fit.powered else None,
+    )
 
 
 def fitted_coefficients(form: PhysicalForm, fit: Fit) -> list[FittedCoefficient]:

@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from devices.device import Knob
+from devices.device import BATCH_KNOB, Knob
 from devices.errors import InputError
-from tuner.checks import check_number
-from tuner.models.forms import CORES, CPU, EMC, GPU, LIMIT, Array, Form
+from tuner.models.analytic_input import check_knobs, check_size
+from tuner.models.forms import CORES, CPU, EMC, GPU, LIMIT, RISING, Array, Form
 
 Scale = Literal["log", "logit", "raw"]
 
@@ -96,20 +96,20 @@ class PhysicalForm(Form):
         held: Values of coefficients that are not to be fitted, by their names, in physical units.
 
     Raises:
-        InputError: no knob, an unknown name in `held`, or a value that the coefficient cannot have.
+        InputError: no knob, a faulty one, an unknown name in `held`, or a value that the coefficient cannot have.
     """
 
     def __init__(self, knobs: Sequence[Knob], *, plain: bool, held: Mapping[str, float] | None = None) -> None:
-        if not knobs:
-            raise InputError("an analytic model needs one knob or more")
+        knobs = check_knobs(knobs, (BATCH_KNOB, *RISING))
         super().__init__(knobs, plain=plain)
         self.whole = Form(knobs, plain=plain)
         self._left_out = _left_out(self)
         self.physical = tuple(_physical(self, self._left_out))
         by_name = {physical.name: physical for physical in self.physical}
+        if not isinstance(held, Mapping | None):
+            raise InputError(f"coefficients are values by name, not {held!r:.60}")
         held = {
-            name: check_number(value, f"the coefficient {name}", "that is finite")
-            for name, value in (held or {}).items()
+            name: check_size(value, f"the coefficient {name}", "that is finite") for name, value in (held or {}).items()
         }
         for name in held:
             if name not in by_name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from devices.device import BATCH_KNOB
 from devices.errors import InputError
 from devices.importers import import_perseus, import_zeus
 from tests.tuner.models.published import PUBLISHED, PublishedFit
+from tuner.goal import GOALS
+from tuner.models import analytic
 from tuner.models.analytic import AnalyticModel, profile_points
 
 by_row = pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row.name)
@@ -79,6 +82,20 @@ class TestPublishedFits:
         assert on_board is not None
         assert on_board.prediction.setting == {"gpu_freq_mhz": 624.75}
 
+    @by_row
+    def test_the_board_draws_what_was_published_and_is_not_frugal_at_its_highest_clock(self, row: PublishedFit) -> None:
+        # "Lowest to highest GPU clock: AGX 6.6-6.8 -> 22-24.5 W, TX2 4.1-4.3 -> 11-11.4 W"
+        low_w, high_w = ((6.6, 6.8), (22, 24.5)) if row.name.startswith("AGX") else ((4.1, 4.3), (11, 11.4))
+        settings = [{"gpu_freq_mhz": clock} for clock in row.clocks_mhz]
+        model = fit(row)
+        for setting, (least, most) in ((settings[0], low_w), (settings[-1], high_w)):
+            power = model.predict(setting).power_w
+            assert power is not None
+            assert 0.93 * least < power.value < 1.07 * most
+        frugal = model.optimum(settings, goal=GOALS["energy"])
+        assert frugal is not None
+        assert row.clocks_mhz[0] < frugal.prediction.setting["gpu_freq_mhz"] < row.clocks_mhz[-1]
+
     def test_the_published_coefficients_alone_are_a_model(self) -> None:
         row = PUBLISHED[-1]
         model = AnalyticModel.of_coefficients([row.knob], {**row.coefficients, "w": 1.0})
@@ -131,6 +148,12 @@ def test_recorded_power_limits(
     assert model.time_error < time_error
     assert model.power_error is not None
     assert model.power_error < power_error
+
+
+def test_the_examples_of_the_docstring() -> None:
+    found = doctest.testmod(analytic)
+    assert found.attempted >= 8
+    assert found.failed == 0
 
 
 def test_the_points_of_a_profile(data_folder: Path) -> None:
