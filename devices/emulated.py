@@ -177,10 +177,11 @@ def _find_preset(board: Board, name: str) -> Preset:
 def _make_knobs(
     board: Board, preset: Preset, search: Sequence[str], values: Mapping[str, Sequence[float]], batch_size: int
 ) -> Iterable[Knob]:
+    always = (GPU_KNOB, BATCH_KNOB)
     for name in search:
-        if name not in PRESET_KNOBS:
+        if name not in (*always, *PRESET_KNOBS):
             raise InputError(f"{board.name} cannot search '{name}'", hint=f"--search takes: {', '.join(PRESET_KNOBS)}")
-    names = (GPU_KNOB, BATCH_KNOB, *dict.fromkeys(search))
+    names = tuple(dict.fromkeys((*always, *search)))
     for name in values:
         if name in PRESET_KNOBS and name not in names:
             raise InputError(f"{name} is pinned by preset {preset.name}", hint=f"--search {name}")

@@ -354,7 +354,7 @@ def test_values_restrict_and_set() -> None:
     ("preset", "search", "values", "words"),
     [
         ("8W", [], {}, "15W"),
-        ("15W", ["gpu_freq_mhz"], {}, "cpu_cores"),
+        ("15W", ["power_limit_w"], {}, "cpu_cores"),
         ("15W", ["fan"], {}, "emc_freq_mhz"),
         ("15W", [], {"cpu_freq_mhz": [729.6]}, "--search cpu_freq_mhz"),
         ("15W", [], {"fan": [1]}, "gpu_freq_mhz"),
@@ -393,3 +393,8 @@ def test_wrong_settings_are_refused(setting: dict[str, float]) -> None:
 def test_interpolation_is_straight_between_points_and_constant_outside() -> None:
     curve = ((100.0, 1.0), (200.0, 3.0), (400.0, 4.0))
     assert [interpolate(curve, mhz) for mhz in (50, 100, 150, 300, 400, 500)] == [1, 1, 2, 3.5, 4, 4]
+
+
+def test_a_knob_that_is_searched_anyway_may_be_named() -> None:
+    named = device(search=["gpu_freq_mhz", "batch_size", "cpu_cores"]).describe()
+    assert named.knobs == device(search=["cpu_cores"]).describe().knobs
