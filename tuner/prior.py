@@ -70,7 +70,7 @@ def earlier_study_note(study: Study, location: str) -> tuple[str, ...]:
         name = earlier_study(store, study)
     if name is None:
         return ()
-    return (f"an earlier study of this device can shorten this one: --prior {shlex.quote(name)}",)
+    return (f"an earlier study of this device can be learned from: --prior {shlex.quote(name)}",)
 
 
 def earlier_study(store: Store, study: Study) -> str | None:

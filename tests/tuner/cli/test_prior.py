@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.tuner.cli.conftest import Tune
 
-EARLIER = "an earlier study of this device can shorten this one: --prior "
+EARLIER = "an earlier study of this device can be learned from: --prior "
 SAME = "holds the very profile that is replayed"
 
 
