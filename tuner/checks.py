@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
+from typing import TypeGuard
 
-from devices.device import DeviceInfo
+from devices.device import DeviceInfo, Knob
 from devices.errors import InputError, UnsupportedError
 from devices.measurement import STATISTICS, Statistic
 from devices.profile import METRICS, Profile
@@ -20,16 +21,25 @@ def check_numbers(bursts: int, seed: int, cap_w: float | None, cap_on: str | Non
     Raises:
         InputError: one that cannot be; the message says which.
     """
-    if not isinstance(bursts, int) or bursts < 1:
-        raise InputError(f"a study needs one burst or more, not {bursts}", hint="--bursts 25")
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(f"a seed is a whole number of 0 or more, not {seed}", hint="--seed 0")
+    if not is_count(bursts):
+        raise InputError(f"a study needs one burst or more, not {bursts!r}", hint="--bursts 25")
+    if seed != 0 and not is_count(seed):
+        raise InputError(f"a seed is a whole number of 0 or more, not {seed!r}", hint="--seed 0")
     if cap_on is not None and cap_on not in STATISTICS:
         raise InputError(f"'{cap_on}' is no statistic of power", hint=f"--cap-on {' | '.join(STATISTICS)}")
     if cap_w is None and cap_on is not None:
         raise InputError("a statistic of power without a cap", hint="--cap 7W, or leave --cap-on out")
-    if cap_w is not None and not (isinstance(cap_w, int | float) and math.isfinite(cap_w) and cap_w > 0):
+    if cap_w is not None and not (_is_number(cap_w) and math.isfinite(cap_w) and cap_w > 0):
         raise InputError(f"a cap is a number of watts greater than 0, not {cap_w!r}", hint="--cap 7W")
+
+
+def is_count(value: object) -> bool:
+    """Whether `value` is a whole number of 1 or more."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 _NEEDS: dict[str, Callable[[float], bool]] = {
@@ -47,7 +57,7 @@ def check_number(value: object, what: str, need: str = "above 0") -> float:
         InputError: it is none.
     """
     try:
-        number = float(value) if isinstance(value, Real) else math.nan
+        number = float(value) if _is_number(value) else math.nan
     except OverflowError:  # a whole number of hundreds of digits
         number = math.inf
     if math.isfinite(number) and _NEEDS[need](number):
@@ -59,16 +69,27 @@ def check_prior(info: DeviceInfo, prior: Sequence[Profile]) -> tuple[Profile, ..
     """Records that a study can learn from.
 
     Raises:
-        InputError: one that lacks a knob of the device, or has fewer than two settings with a valid measurement.
+        InputError: one that is none, lacks a knob of the device, or has fewer than two settings with a valid burst.
     """
+    if not isinstance(prior, Sequence) or not all(isinstance(record, Profile) for record in prior):
+        raise InputError(f"prior is a list of profiles, not {prior!r:.60}", hint="prior=[read_profile(Path('it.csv'))]")
     for record in prior:
-        what = f"the prior record of {record.metadata.workload or record.metadata.device or 'an unnamed workload'}"
-        missing = [knob.name for knob in info.knobs if knob.name not in record.knob_names]
-        if missing:
-            raise InputError(f"{what} lacks {', '.join(missing)}", hint="a record of the same knobs, or none")
-        if len(record.cells()) < 2:
-            raise InputError(f"{what} has fewer than two valid settings", hint="a longer record, or none")
+        named = record.metadata.workload or record.metadata.device
+        check_record(record, f"the prior record of {named}" if named else "the prior record", info.knobs)
     return tuple(prior)
+
+
+def check_record(record: Profile, what: str, knobs: Iterable[Knob]) -> None:
+    """Check that a study of `knobs` can learn from `record`, which messages call `what`.
+
+    Raises:
+        InputError: it lacks a knob, or has fewer than two settings with a valid burst.
+    """
+    missing = [knob.name for knob in knobs if knob.name not in record.knob_names]
+    if missing:
+        raise InputError(f"{what} lacks {', '.join(missing)}", hint="a record of the same knobs, or none")
+    if len(record.cells()) < 2:
+        raise InputError(f"{what} has fewer than two valid settings", hint="a longer record, or none")
 
 
 def gives_away(record: Profile, table: Profile) -> bool:

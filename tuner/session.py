@@ -20,6 +20,7 @@ from tuner.interrupt import Interrupts
 from tuner.outcome import Outcome, Stopped
 from tuner.prior import earlier_study_note, prior_records, told_answers
 from tuner.record import profile_of
+from tuner.specification import study_name
 from tuner.store_sql import default_location
 from tuner.strategies import DEFAULT_STRATEGY
 from tuner.study import DEFAULT_BURSTS, ProgressSink, Study
@@ -149,6 +150,7 @@ def tune(request: Request, audience: Audience, interrupts: Interrupts) -> Finish
     prior = prior_records(request.prior, _location(request))
     target = open_request(request)
     with target.device as device:
+        _check_own_name(request, target)
         study = Study(
             device,
             target.workload,
@@ -216,6 +218,15 @@ def _check(request: Request) -> None:
         read=[("--replay", request.replay), *(("--prior", path) for path in priors)],
         kept=[("--store", Path(location) if "://" not in (location := _location(request)) else None)],
     )
+
+
+def _check_own_name(request: Request, target: Target) -> None:
+    """Raise InputError where a study would learn from itself: --fresh sets it aside under another name."""
+    name = request.name or study_name(target.device.describe(), target.workload, request.goal, request.cap_w)
+    if name in request.prior and not Path(name).is_file():
+        raise InputError(
+            f"the study '{name}' cannot learn from itself", hint=f"another name for the new one: --study '{name}-2'"
+        )
 
 
 def _conclude(request: Request, target: Target, study: Study, outcome: Outcome, audience: Audience) -> Finished:

@@ -161,11 +161,6 @@ class Space:
         kept_settings = tuple(s for s in self.settings if all(s[name] in kept for name, kept in values.items()))
         return Space(tuple(knobs), kept_settings)
 
-    def below_batch(self, batch_size: float) -> Space:
-        """The space of the batch sizes below `batch_size`: running out of memory bounds the batch at every clock."""
-        batches = next(knob.values for knob in self.knobs if knob.name == BATCH_KNOB)
-        return self.part({BATCH_KNOB: [value for value in batches if value < batch_size]})
-
     def safe_start(self) -> Setting:
         """A first setting that hardly breaks a cap: every clock and limit at its lowest, the batch in the middle."""
         wanted = {

@@ -54,10 +54,9 @@ def _digest(record: Profile) -> str:
     return hashlib.sha256(profile_text(record).encode()).hexdigest()[:16]
 
 
-def study_name(info: DeviceInfo, workload: WorkloadSpec, problem: Problem) -> str:
+def study_name(info: DeviceInfo, workload: WorkloadSpec, goal: str, cap_w: float | None) -> str:
     """The default name: device-workload-goal-cap."""
-    cap = f"{problem.cap.watts:g}W" if problem.cap else "nocap"
-    parts = (info.name, workload.spec, problem.goal.name, cap)
+    parts = (info.name, workload.spec, goal, f"{cap_w:g}W" if cap_w else "nocap")
     return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-")[:60] or "x" for part in parts)
 
 

@@ -13,12 +13,13 @@ from devices.device import BurstPlan, Device, EventSink, WorkloadSpec
 from devices.errors import DeviceError, InputError
 from devices.measurement import Measurement, Statistic, Status, as_failed, fault
 from devices.profile import Profile
-from tuner.checks import check_cap, check_name, check_numbers, check_prior
+from tuner.checks import check_cap, check_name, check_numbers, check_prior, is_count
 from tuner.evidence import Evidence, pool
 from tuner.goal import Cap, find_goal
 from tuner.outcome import Outcome, Stopped, assess
 from tuner.problem import Problem
 from tuner.recommend import Verdict, best_within, comparison, is_hopeless, judge
+from tuner.record import metadata_of
 from tuner.space import Space
 from tuner.specification import require_same, specify, study_name
 from tuner.store import MemoryStore, Store, open_store
@@ -123,13 +124,14 @@ class Study:
                 seed,
                 check_prior(self.info, prior),
                 self.info.name,
+                metadata_of(self.info, self.workload, f"study {name or ''}"),
             )
             self.plan = plan or BurstPlan.for_device(self.info)
             if self.problem.cap:
                 self.plan = replace(self.plan, cap_w=self.problem.cap.watts, statistic=self.problem.cap.statistic)
             self.bursts = bursts
             self._compared = baseline
-            self.name = check_name(study_name(self.info, self.workload, self.problem) if name is None else name)
+            self.name = check_name(study_name(self.info, self.workload, goal, cap_w) if name is None else name)
             self._stop = threading.Event()
             if isinstance(store, Store):
                 self._store = store
@@ -168,8 +170,13 @@ class Study:
         """Up to `n` trials to measure: those asked before and not told yet, then new ones. Empty: converged.
 
         They are in the store when this returns.
+
+        Raises:
+            InputError: `n` is no whole number of 1 or more.
         """
         self._require_open()
+        if not is_count(n):
+            raise InputError(f"a study is asked for one trial or more, not {n!r}", hint="ask(1)")
         pending = [trial for trial in self._trials if trial.pending][:n]
         if len(pending) < n:
             suggestion = self._strategy.suggest(self.problem, self._trials, n - len(pending), self._state)

@@ -132,3 +132,11 @@ class TestInput:
         with Study(device, "toy", strategy="grid", bursts=1) as study:
             study.run()
         assert device.closed == 0
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "2", None, True])
+def test_a_number_of_trials_that_is_none_is_refused(n: Any) -> None:
+    with Study(ToyDevice(), "toy", strategy="sobol") as study:
+        with pytest.raises(InputError, match="one trial or more"):
+            study.ask(n)
+        assert study.trials == ()

@@ -12,7 +12,7 @@ from devices.measurement import STATISTICS, Statistic
 from devices.profile import Profile, read_profile
 from devices.replay import ReplayDevice
 from tuner.arena.caps import CapSpec
-from tuner.checks import gives_away
+from tuner.checks import check_record, gives_away
 from tuner.strategies import STRATEGIES, open_strategy
 from tuner.study import DEFAULT_BURSTS, MAX_ATTEMPTS, RETRIED
 
@@ -106,7 +106,7 @@ class Contest:
             info = self.device(table, seed=0).describe()
             if self.caps:
                 self._check_cap(table, info)
-            self._check_transfer(table)
+            self._check_transfer(table, info)
 
     def device(self, table: Table, seed: int) -> ReplayDevice:
         """What a study of that profile is answered by."""
@@ -153,16 +153,11 @@ class Contest:
             )
         self._caps_w(table)
 
-    def _check_transfer(self, table: Table) -> None:
+    def _check_transfer(self, table: Table, info: DeviceInfo) -> None:
         for record in self.transfer:
             if gives_away(record.profile, table.profile):
                 raise InputError(
                     f"--transfer {record.name} is the table being tuned, {table.name}: its answer would be known",
                     hint="another --transfer, or none",
                 )
-            if not set(record.profile.knob_names) & set(table.profile.knob_names):
-                raise InputError(
-                    f"--transfer {record.name} has no knob of {table.name}: {', '.join(record.profile.knob_names)}, "
-                    f"not {', '.join(table.profile.knob_names)}",
-                    hint="a record of the same device or workload",
-                )
+            check_record(record.profile, f"--transfer {record.name}", info.knobs)

@@ -150,7 +150,7 @@ def fit_form(form: PhysicalForm, points: Sequence[Point], prior_weight: float) -
             np.tile(readings.value, shape),
             matrix,
             np.tile(mean, shape),
-            np.tile(sd, shape),
+            np.tile(np.diag(1 / sd**2), (len(begin), 1, 1)),
             begin,
             _ITERATIONS,
         )

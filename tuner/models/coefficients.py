@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def optimize(
     value: Array,
     precision: Array,
     mean: Array,
-    sd: Array,
+    weight: Array,
     start: Array,
     iterations: int,
 ) -> tuple[Array, Array, Array]:
@@ -69,7 +70,7 @@ def optimize(
         value: What they read, shape (s, m), one row for each problem.
         precision: Inverse covariance of residual and noise, shape (s, m, m).
         mean: Prior means, shape (s, k).
-        sd: Prior standard deviations, shape (s, k).
+        weight: Inverse of the prior covariances, shape (s, k, k).
         start: Where to begin, shape (s, k).
         iterations: The most steps to take.
 
@@ -77,14 +78,13 @@ def optimize(
         Coefficients (s, k), minus the logarithm of the joint density up to a constant (s,), and the inverse covariance
         of the coefficients (s, k, k).
     """
-    weight = 1 / sd**2
     theta = start.copy()
     eye = np.eye(theta.shape[1])
 
     def objective(theta: Array) -> Array:
         left = value - readings.predict(form, theta)
         fit = np.einsum("si,sij,sj->s", left, precision, left)
-        return np.asarray((fit + ((theta - mean) ** 2 * weight).sum(-1)) / 2)
+        return np.asarray((fit + np.einsum("sk,skl,sl->s", theta - mean, weight, theta - mean)) / 2)
 
     def linearize(theta: Array) -> tuple[Array, Array]:
         moved = theta[:, None] + np.concatenate([np.zeros((1, len(eye))), _STEP * eye])
@@ -96,8 +96,8 @@ def optimize(
     for _ in range(iterations):
         predicted, slope = linearize(theta)
         weighted = np.swapaxes(slope, 1, 2) @ precision
-        curvature = weighted @ slope + weight[:, :, None] * eye
-        gradient = (weighted @ (value - predicted)[..., None])[..., 0] - (theta - mean) * weight
+        curvature = weighted @ slope + weight
+        gradient = (weighted @ (value - predicted)[..., None] - weight @ (theta - mean)[..., None])[..., 0]
         waiting, gain = np.ones(len(theta), bool), 0.0
         for _ in range(_TRIES):
             scaled = damping[:, None, None] * np.einsum("sii->si", curvature)[:, :, None] * eye
@@ -114,7 +114,7 @@ def optimize(
         if gain < 1e-3:
             break
     _, slope = linearize(theta)
-    return theta, best, np.swapaxes(slope, 1, 2) @ precision @ slope + weight[:, :, None] * eye
+    return theta, best, np.swapaxes(slope, 1, 2) @ precision @ slope + weight
 
 
 Offset = Callable[[Sequence[Setting]], Array]
@@ -123,12 +123,26 @@ Offset = Callable[[Sequence[Setting]], Array]
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """A prior of the coefficients, the logarithm of its weight before anything is read, what is added to the form."""
+    """A normal prior of the coefficients.
+
+    Attributes:
+        mean: Shape (k,).
+        covariance: Shape (k, k).
+        log_weight: Logarithm of its weight before anything is read.
+        offset: What is added to the form.
+        residual: Size of what is left over then, as a share of the usual one.
+    """
 
     mean: Array
-    sd: Array
+    covariance: Array
     log_weight: float = 0.0
     offset: Offset | None = None
+    residual: float = 1.0
+
+    @classmethod
+    def independent(cls, mean: Array, sd: Array, log_weight: float = 0.0) -> Self:
+        """Of coefficients that have nothing to do with one another, with standard deviations `sd`, shape (k,)."""
+        return cls(mean, np.diag(sd**2), log_weight)
 
 
 @dataclass(frozen=True)
@@ -156,6 +170,7 @@ def weigh(
     form: Form,
     readings: Readings,
     kernel: Array,
+    near: Array,
     roughness: Array,
     beliefs: Sequence[Belief],
     also: Sequence[Array] = (),
@@ -166,29 +181,34 @@ def weigh(
         form: The form.
         readings: What was read.
         kernel: Correlation of the residual between the settings of the readings, shape (n, n).
-        roughness: Standard deviation, by output, of what belongs to one setting alone; shape (2,).
+        near: Correlation of the roughness between them, shape (n, n).
+        roughness: Standard deviation, by output, of what hardly reaches beyond one setting; shape (2,).
         beliefs: The priors.
         also: Coefficients to start from besides the usual ones, (k,) each.
     """
     row, output = readings.row, readings.output
     same_output = output[:, None] == output[None]
     correlation = kernel[np.ix_(row, row)] * same_output
-    own = (row[:, None] == row[None]) * same_output * roughness[output] ** 2 + np.diag(readings.variance)
+    own = near[np.ix_(row, row)] * same_output * roughness[output] ** 2 + np.diag(readings.variance)
     powers = SIZES[1] if (output == 1).any() else SIZES[1, :1]
     sizes = [(time, power) for time in SIZES[0] for power in powers]
     begin = [[*starts(form, readings, b.mean), *also] for b in beliefs]
     chosen = [(b, s, start) for b, found in enumerate(begin) for s in range(len(sizes)) for start in found]
     belief, which = np.array([b for b, _, _ in chosen]), np.array([s for _, s, _ in chosen])
-    size = np.array(sizes)[which]
+    size = np.array(sizes)[which] * np.array([b.residual for b in beliefs])[belief][:, None]
     covariance = correlation * size[:, output][:, :, None] * size[:, output][:, None, :] + own
-    mean, sd = np.array([b.mean for b in beliefs])[belief], np.array([b.sd for b in beliefs])[belief]
+    mean, prior = np.array([b.mean for b in beliefs]), np.array([b.covariance for b in beliefs])
     value = (readings.value - offsets(readings, beliefs))[belief]
     start = np.array([start for _, _, start in chosen])
-    theta, loss, curvature = optimize(form, readings, value, np.linalg.inv(covariance), mean, sd, start, _ITERATIONS)
-    log_weight = np.array([b.log_weight for b in beliefs])[belief] + np.log(
-        _SIZE_WEIGHT[np.searchsorted(SIZES[0], size[:, 0])] * _SIZE_WEIGHT[np.searchsorted(SIZES[1], size[:, 1])]
+    theta, loss, curvature = optimize(
+        form, readings, value, np.linalg.inv(covariance), mean[belief], np.linalg.inv(prior)[belief], start, _ITERATIONS
     )
-    log_weight -= loss + (np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(curvature)[1]) / 2 + np.log(sd).sum(1)
+    log_weight = (
+        np.array([b.log_weight for b in beliefs])[belief]
+        + np.log([_SIZE_WEIGHT[np.searchsorted(SIZES[j], [s[j] for s in sizes])] for j in (0, 1)]).sum(0)[which]
+    )
+    log_det = np.linalg.slogdet(prior)[1][belief] + np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(curvature)[1]
+    log_weight -= loss + log_det / 2
     weight = np.exp(log_weight - log_weight.max())
     return Hypotheses(theta, curvature, covariance, size, belief, weight / weight.sum())
 
@@ -202,9 +222,9 @@ def draw(
         0, len(hypotheses.weight) - 1
     )
     mean = np.array([b.mean for b in beliefs])[hypotheses.belief[of]]
-    sd = np.array([b.sd for b in beliefs])[hypotheses.belief[of]]
+    prior = np.array([b.covariance for b in beliefs])
     covariance = hypotheses.covariance[of]
-    aside = rng.standard_normal(mean.shape)
+    aside = (np.linalg.cholesky(prior)[hypotheses.belief[of]] @ rng.standard_normal((*mean.shape, 1)))[..., 0]
     noise = (np.linalg.cholesky(covariance) @ rng.standard_normal((count, len(readings.value), 1)))[..., 0]
     aside, noise = aside - aside.mean(0), noise - noise.mean(0)  # the samples' mean is the optimum where all is linear
     theta, _, _ = optimize(
@@ -212,8 +232,8 @@ def draw(
         readings,
         (readings.value - offsets(readings, beliefs))[hypotheses.belief[of]] + noise,
         np.linalg.inv(covariance),
-        mean + aside * sd,
-        sd,
+        mean + aside,
+        np.linalg.inv(prior)[hypotheses.belief[of]],
         hypotheses.theta[of],
         _SAMPLE_ITERATIONS,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from devices.device import Knob, Setting
 from tuner.models.coefficients import Belief, Readings, draw, offsets, weigh
 from tuner.models.forms import Array, Form
-from tuner.models.residual import correlation
+from tuner.models.residual import correlation, nearness
 
 SAMPLES = 48
 ROUGHNESS = np.array([0.014, 0.01])
@@ -20,8 +20,9 @@ Cells of recorded tables that should be alike differ by 1 to 2 % in time and 0.5
 class AnalyticProcess:
     """Logarithms of step time and power: form + residual, an ensemble of `SAMPLES` samples of the form's coefficients.
 
-    The residual is a Matern 5/2 process of unknown size, plus the roughness of single settings. Given a sample of the
-    coefficients all is Gaussian, in closed form; the samples carry what is not (a limit that may or may not bind).
+    The residual is a Matern 5/2 process of unknown size, plus the roughness of single settings and their like. Given a
+    sample of the coefficients all is Gaussian, in closed form; the samples carry what is not (a limit that may or may
+    not bind).
 
     Args:
         knobs: Of the space.
@@ -49,7 +50,6 @@ class AnalyticProcess:
     ) -> None:
         self._knobs, self.form = tuple(knobs), form
         self._known = tuple(settings)
-        self._keys = {tuple(s[knob.name] for knob in knobs): i for i, s in enumerate(settings)}
         self._readings = Readings(
             form.columns(settings),
             row=np.array(row, int),
@@ -58,7 +58,8 @@ class AnalyticProcess:
             variance=np.array(variance),
             settings=self._known,
         )
-        hypotheses = weigh(form, self._readings, correlation(knobs, settings, settings), ROUGHNESS, beliefs)
+        alike, near = correlation(knobs, settings, settings), nearness(knobs, settings, settings)
+        hypotheses = weigh(form, self._readings, alike, near, ROUGHNESS, beliefs)
         self._beliefs = tuple(beliefs)
         self.theta, of = draw(form, self._readings, hypotheses, beliefs, SAMPLES, seed)
         self._used, self._of = np.unique(of, return_inverse=True)
@@ -78,16 +79,12 @@ class AnalyticProcess:
                 mean[self._belief == i] += belief.offset(settings)
         sd = np.empty_like(mean)
         alike = correlation(self._knobs, settings, self._known)
-        mine = np.zeros_like(alike)
-        for i, setting in enumerate(settings):
-            known = self._keys.get(tuple(setting[knob.name] for knob in self._knobs))
-            if known is not None:
-                mine[i, known] = 1.0
+        near = nearness(self._knobs, settings, self._known)
         row, output = self._readings.row, self._readings.output
         for h, size in enumerate(self._size):
             samples = self._of == h
             for j in (0, 1):
-                cross = (alike * size[j] ** 2 + mine * ROUGHNESS[j] ** 2)[:, row] * (output == j)
+                cross = (alike * size[j] ** 2 + near * ROUGHNESS[j] ** 2)[:, row] * (output == j)
                 mean[samples, j] += self._weights[samples] @ cross.T
                 explained = np.einsum("ni,ij,nj->n", cross, self._precision[h], cross)
                 sd[samples, j] = np.sqrt(np.maximum(size[j] ** 2 + ROUGHNESS[j] ** 2 - explained, 1e-8))

@@ -1,4 +1,4 @@
-"""The residual process: how alike what the form gets wrong is at two settings."""
+"""What the form gets wrong: how alike it is at two settings, smooth part and roughness."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tuner.models.forms import Array
 
 _OCTAVES = 3.0  # of the batch size over which the residual changes
 _RANGES = 0.5  # of a clock's range
+_SAME_KERNELS = 0.06  # relative difference of a knob's values over which roughness changes
 
 
 def coordinates(knobs: Sequence[Knob], settings: Sequence[Setting]) -> Array:
@@ -38,3 +39,15 @@ def correlation(knobs: Sequence[Knob], here: Sequence[Setting], there: Sequence[
     with torch.no_grad():
         places = (torch.tensor(coordinates(knobs, settings)) for settings in (here, there))
         return np.asarray(kernel(*places).to_dense().numpy())
+
+
+def nearness(knobs: Sequence[Knob], here: Sequence[Setting], there: Sequence[Setting]) -> Array:
+    """Correlation of the roughness between settings, shape (len(here), len(there)): 1 for the same, hardly any for the
+    next on a usual list; but batch sizes of 130 and 131 run alike, and must not be tried one by one for luck."""
+    found = np.ones((len(here), len(there)))
+    for knob in knobs:
+        left, right = (np.array([float(setting[knob.name]) for setting in settings]) for settings in (here, there))
+        largest = np.maximum(np.abs(left)[:, None], np.abs(right)[None])
+        apart = np.abs(left[:, None] - right[None]) / np.where(largest > 0, largest, 1.0)
+        found *= np.exp(-((apart / _SAME_KERNELS) ** 2) / 2)
+    return found

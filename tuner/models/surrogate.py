@@ -115,7 +115,8 @@ class Surrogate:
         self._imagined: list[Setting] = []
         self._readings = tuple(self._read(trials))
         statistic = problem.cap.statistic if problem.cap else "mean"
-        self._learned = learn(problem.prior, problem.space.knobs, statistic, physics=physics)
+        records = [(record, problem.sameness(record)) for record in problem.prior]
+        self._learned = learn(records, problem.space.knobs, statistic, physics=physics)
         if not self._readings and not self._learned:
             raise ValueError("a surrogate needs at least one burst, or an earlier record")
         self.process = self._process(self._readings)

@@ -12,23 +12,25 @@ import numpy as np
 from devices.device import BATCH_KNOB, Knob, Setting
 from devices.measurement import Statistic
 from devices.profile import Profile
-from tuner.models.coefficients import Belief, Readings, weigh
+from tuner.models.coefficients import Belief, Readings, draw, weigh
 from tuner.models.forms import Array, Form
-from tuner.models.residual import correlation
+from tuner.models.residual import correlation, nearness
 
 _COMMON = 0.35  # weight of what boards have in common, beside all that is said of this one
 # How far coefficients move, as shares of their priors' widths, and powers, as a factor: to another workload, and
 # between two records of the same.
-_LIKE, _SAME = (0.4, 0.25), (0.2, 0.1)
+_LIKE, _SAME = (0.4, 0.25), (0.1, 0.05)
 _HARDLY_LOADED = 0.1  # share of such workloads
+_RESIDUAL = 0.3  # of the same, after what the record's own readings leave over
 _MOST_ROWS = 60
+_SAMPLES = 4
 _ROUGHNESS = np.array([0.02, 0.02])
 
 
 def common(form: Form) -> list[Belief]:
     """What boards have in common: work draws power; but some workloads hardly load the accelerator, at any setting."""
-    usual = Belief(form.mean, form.sd, math.log(1 - _HARDLY_LOADED))
-    return [usual, Belief(*form.hardly_loaded, math.log(_HARDLY_LOADED))] if form.physics else [usual]
+    usual = Belief.independent(form.mean, form.sd, math.log(1 - _HARDLY_LOADED))
+    return [usual, Belief.independent(*form.hardly_loaded, math.log(_HARDLY_LOADED))] if form.physics else [usual]
 
 
 def with_common(form: Form, learned: Sequence[Belief], *, anything_read: bool) -> list[Belief]:
@@ -39,17 +41,28 @@ def with_common(form: Form, learned: Sequence[Belief], *, anything_read: bool) -
     """
     if not learned:
         return common(form)
-    share = math.log((1 - _COMMON) / len(learned))
-    usual = [replace(b, log_weight=b.log_weight + math.log(_COMMON)) for b in common(form)] if anything_read else []
-    return [*usual, *(replace(belief, log_weight=share) for belief in learned)]
+    beliefs = [replace(b, log_weight=b.log_weight + math.log(1 - _COMMON)) for b in learned]
+    if anything_read:
+        beliefs = [*(replace(b, log_weight=b.log_weight + math.log(_COMMON)) for b in common(form)), *beliefs]
+    return beliefs
 
 
 def learn(
-    records: Sequence[Profile], knobs: tuple[Knob, ...], statistic: Statistic, *, physics: bool = True
+    records: Sequence[tuple[Profile, float]], knobs: tuple[Knob, ...], statistic: Statistic, *, physics: bool = True
 ) -> tuple[Belief, ...]:
-    """Priors from earlier records that have these knobs and at least two valid rows, in the units of their form: of
-    each the coefficients alone, and with what they leave over, in case it is the same workload."""
-    return tuple(belief for record in records for belief in _fitted(_ById(record), knobs, physics, statistic))
+    """Priors from earlier records, each with the probability that it is of the same device and workload.
+
+    Of those that have these knobs and at least two valid rows, in the units of their form: of each the coefficients
+    alone, and with what they leave over, in case it is the same.
+    """
+    fitted = [(_fitted(_ById(record), knobs, physics, statistic), same) for record, same in records]
+    fitted = [(beliefs, same) for beliefs, same in fitted if beliefs]
+    return tuple(
+        replace(belief, log_weight=math.log(weight / len(beliefs) / len(fitted)))
+        for (like, of_same), same in fitted
+        for beliefs, weight in ((like, 1 - same), (of_same, same))
+        for belief in beliefs
+    )
 
 
 class _ById:
@@ -66,7 +79,11 @@ class _ById:
 
 
 @functools.lru_cache(maxsize=32)
-def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: Statistic) -> tuple[Belief, ...]:
+def _fitted(
+    record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: Statistic
+) -> tuple[tuple[Belief, ...], ...]:
+    """The beliefs if it is like the record, and if it is the same; several each, since what a record leaves open may
+    be far from normal."""
     form = Form(knobs, physics=physics)
     names = {knob.name for knob in knobs}
     cells = [cell for cell in record.profile.cells(statistic) if names <= set(cell.setting) and cell.throughput > 0]
@@ -83,25 +100,30 @@ def _fitted(record: _ById, knobs: tuple[Knob, ...], physics: bool, statistic: St
         value=np.array([*time, *(math.log(power) for _, power in powers)]),
         variance=np.full(len(cells) + len(powers), 1e-6),
     )
-    found = weigh(form, readings, correlation(knobs, settings, settings), _ROUGHNESS, [Belief(form.mean, form.sd)])
-    best = int(found.weight.argmax())
-    mean, fitted = found.theta[best].copy(), np.diag(np.linalg.inv(found.curvature[best]))
-    left = readings.value - readings.predict(form, mean)
-    weights = np.linalg.solve(found.covariance[best], left)
+    alike, near = correlation(knobs, settings, settings), nearness(knobs, settings, settings)
+    prior = [Belief.independent(form.mean, form.sd)]
+    found = weigh(form, readings, alike, near, _ROUGHNESS, prior)
+    samples, of = draw(form, readings, found, prior, _SAMPLES, seed=0)
+    left = readings.value - readings.predict(form, samples)
+    weights = np.linalg.solve(found.covariance[of], left[..., None])[..., 0]
     scale = form.index["time"]  # of another workload, in another unit
-    mean[scale] = form.mean[scale]
+    samples[:, scale] = form.mean[scale]
 
-    def spread(share: float, watts: float) -> Array:
-        sd = np.minimum(np.sqrt(fitted + (share * form.sd) ** 2), form.sd)
-        sd[form.index["power"]] = math.hypot(math.sqrt(fitted[form.index["power"]]), watts)
-        sd[scale] = form.sd[scale]
-        return np.asarray(np.minimum(sd, form.sd))
+    def moved(share: float, watts: float) -> Array:
+        sd = share * form.sd
+        sd[form.index["power"]], sd[scale] = watts, form.sd[scale]
+        return np.diag(sd**2)
 
-    size = found.size[best]
-
-    def offset(wanted: Sequence[Setting]) -> Array:
+    def left_over(sample: int, wanted: Sequence[Setting]) -> Array:
         """The record's own residual: of the same workload it will be the same."""
-        alike = correlation(knobs, wanted, settings)
-        return np.stack([size[j] ** 2 * alike[:, readings.row] * (readings.output == j) @ weights for j in (0, 1)])
+        alike, near = correlation(knobs, wanted, settings), nearness(knobs, wanted, settings)
+        size = found.size[of[sample]]
+        cross = [size[j] ** 2 * alike + _ROUGHNESS[j] ** 2 * near for j in (0, 1)]
+        return np.stack([cross[j][:, readings.row] * (readings.output == j) @ weights[sample] for j in (0, 1)])
 
-    return Belief(mean, spread(*_LIKE)), Belief(mean, spread(*_SAME), offset=offset)
+    like = [Belief(theta, moved(*_LIKE)) for theta in samples]
+    same = [
+        Belief(theta, moved(*_SAME), offset=functools.partial(left_over, i), residual=_RESIDUAL)
+        for i, theta in enumerate(samples)
+    ]
+    return tuple(like), tuple(same)

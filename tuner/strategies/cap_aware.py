@@ -14,7 +14,7 @@ from devices.device import BATCH_KNOB, Setting
 from devices.measurement import Status
 from tuner.models.forms import LIMIT, RISING, Array
 from tuner.models.search import most_worth
-from tuner.models.surrogate import Outlook, Surrogate
+from tuner.models.surrogate import Surrogate
 from tuner.problem import Problem
 from tuner.recommend import MAX_BURSTS
 from tuner.strategies.proposal import ProposingStrategy, excess
@@ -35,7 +35,7 @@ class Caution:
     """How gains are weighed against breaking the cap; all in relative gain of the goal.
 
     Attributes:
-        any_harm: Price of a burst above the cap.
+        any_harm: Price of a burst above the cap, or out of memory.
         far_harm: Price of one more than 5 % above, on top.
         rise: By which share of themselves the prices rise with every burst that broke the cap.
         likely: Least P(power <= cap) of a setting worth the price.
@@ -125,70 +125,47 @@ class CapAwareStrategy(ProposingStrategy):
         self, problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, untried: Sequence[Setting]
     ) -> Array:
         """What a burst at each untried setting is worth, shape (n,); minus infinity where it is not worth its time."""
+        caution = self._weights(surrogate)
+        chances = _Chances(problem, trials, surrogate, untried, caution, mask=self._mask)
         if not surrogate.evidence and not any(trial.measurement for trial in trials):
-            return _first(surrogate.outlook(untried), problem)
+            return _first(chances)
         best = surrogate.best_held()
         if best is None:
-            return self._hope(problem, trials, surrogate, untried)
-        caution, outlook = self._weights(surrogate), surrogate.outlook(untried)
-        holds = outlook.within(problem.cap, 1.0 if surrogate.exact else _MARGIN)
-        broken, price, harm = self._harm(problem, trials, caution, outlook)
-        below = ~_above_broken(problem, trials, untried) if self._mask else np.ones(len(untried), bool)
-        likely, bold = below & (1 - broken >= caution.likely), below & (1 - broken >= caution.bold_likely)
-        if not self._mask:
-            likely, bold = np.ones_like(likely), np.ones_like(bold)
-        gain = outlook.improvement(best)
+            return self._hope(problem, trials, surrogate, chances)
+        gain = chances.outlook.improvement(best)
         searching = not self._stops or any(trial.pending for trial in trials)  # a second board need not idle
         threshold = -np.inf if searching else caution.gain + caution.slope * len(trials)
         cost = _relative_cost(trials, surrogate, untried)
-        worth = (np.minimum(gain, caution.clip) * holds).mean(0) - harm
-        worth_it = likely & (worth > threshold)
+        worth = (np.minimum(gain, caution.clip) * chances.holds).mean(0) * chances.fits - chances.harm
+        worth_it = chances.likely(caution.likely) & (worth > threshold)
         if worth_it.any():
             return np.where(worth_it, worth / cost, -np.inf)
-        worth = (np.minimum(gain, caution.bold_clip) * holds).mean(0)
-        worth_it = bold & (worth > (-np.inf if searching else price * caution.bold_gain))
-        return np.where(worth_it, (worth - harm / 2) / cost, -np.inf)
+        worth = (np.minimum(gain, caution.bold_clip) * chances.holds).mean(0) * chances.fits
+        worth_it = chances.likely(caution.bold_likely) & (
+            worth > (-np.inf if searching else chances.price * caution.bold_gain)
+        )
+        return np.where(worth_it, (worth - chances.harm / 2) / cost, -np.inf)
 
     def _weights(self, surrogate: Surrogate) -> Caution:
         """No board answers without noise: without, this is a record, which no burst harms and one burst exhausts."""
         return _OF_A_RECORD if surrogate.exact and self._caution is _ON_A_BOARD else self._caution
 
-    def _harm(
-        self, problem: Problem, trials: Sequence[Trial], caution: Caution, outlook: Outlook
-    ) -> tuple[Array, float, Array]:
-        """P(power > cap), shape (n,), the price of that by now, and the expected harm, shape (n,)."""
-        broken = 1 - outlook.within(problem.cap).mean(0)
-        price = 1 + caution.rise * _broken(problem, trials)
-        far = 1 - outlook.within(problem.cap, 1.05).mean(0)
-        harm = price * (caution.any_harm * broken + caution.far_harm * far)
-        return broken, price, harm if self._mask else np.zeros_like(harm)
-
-    def _hope(
-        self, problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, untried: Sequence[Setting]
-    ) -> Array:
+    def _hope(self, problem: Problem, trials: Sequence[Trial], surrogate: Surrogate, chances: _Chances) -> Array:
         """What a burst at each untried setting is worth while nothing holds the cap, shape (n,): first of all, hold it.
 
         Minus infinity where one more burst at a tried setting, which the study makes, is worth more: noise alone may
         have put it above the cap.
         """
-
-        def worth(settings: Sequence[Setting]) -> tuple[Array, Array, Outlook]:
-            outlook = surrogate.outlook(settings)
-            hope = outlook.within(problem.cap, 1.0 if surrogate.exact else _MARGIN).mean(0)
-            harm = self._harm(problem, trials, self._weights(surrogate), outlook)[2]
-            likelihood = np.log(np.maximum(hope, 1e-12))
-            return _FEASIBILITY_FIRST * likelihood + outlook.merit.mean(0) - 2 * harm, hope, outlook
-
-        found, hope, outlook = worth(untried)
-        below = ~_above_broken(problem, trials, untried) if self._mask else np.ones(len(untried), bool)
-        if self._stops and _broken(problem, trials) >= _ENOUGH_BROKEN and hope.max() < _HOPELESS:
-            return np.full(len(untried), -np.inf)
+        hope = chances.holds.mean(0)
         if hope.max() < _HOPELESS:  # too little to tell settings apart: down
-            return np.where(below, -outlook.power.mean(0), -np.inf)
+            over = self._stops and _broken(problem, trials) >= _ENOUGH_BROKEN
+            return np.where(chances.below & (not over), -chances.outlook.power.mean(0), -np.inf)
+        found = chances.hope()
         tried = [e.setting for e in surrogate.evidence.values() if not e.exact and len(e.measurements) < MAX_BURSTS]
         if tried and self.repeats:
-            found = np.where(found > worth(tried)[0].max(), found, -np.inf)
-        return np.where(below, found, -np.inf)
+            again = _Chances(problem, trials, surrogate, tried, self._weights(surrogate), mask=self._mask)
+            found = np.where(found > again.hope().max(), found, -np.inf)
+        return np.where(chances.below, found, -np.inf)
 
     def _start(self, problem: Problem, untried: Sequence[Setting], failed: int) -> Setting:
         """A first setting that hardly breaks the cap: a low clock or the highest limit below the cap, and a batch size
@@ -202,7 +179,7 @@ class CapAwareStrategy(ProposingStrategy):
         for knob in problem.space.knobs:
             last = len(knob.values) - 1
             if knob.name == BATCH_KNOB:
-                rank = round(batch * last / (1 + failed))
+                rank = round(batch * last / 2**failed)
             elif cap is None:
                 rank = last
             elif knob.name == LIMIT:
@@ -220,12 +197,58 @@ class CapAwareStrategy(ProposingStrategy):
         return min(untried, key=distance)
 
 
-def _first(outlook: Outlook, problem: Problem) -> Array:
+class _Chances:
+    """What a burst may come to at each of n settings.
+
+    Attributes:
+        outlook: The surrogate's view.
+        holds: P(power <= cap), with a margin, by sample, shape (s, n).
+        fits: P(the batch fits into memory), shape (n,).
+        below: Whether no setting that broke the cap says that this one will, shape (n,).
+        price: Of a burst above the cap, by now, in units of the first one's.
+        harm: Expected, in relative gain of the goal, shape (n,).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        trials: Sequence[Trial],
+        surrogate: Surrogate,
+        settings: Sequence[Setting],
+        caution: Caution,
+        *,
+        mask: bool,
+    ) -> None:
+        self.outlook = surrogate.outlook(settings)
+        self.holds = self.outlook.within(problem.cap, 1.0 if surrogate.exact else _MARGIN)
+        self.fits = problem.fits(trials, settings)
+        self.price = 1 + caution.rise * _broken(problem, trials)
+        self._broken = 1 - self.outlook.within(problem.cap).mean(0)
+        self._mask = mask
+        self.below, self.harm = np.ones(len(settings), bool), caution.any_harm * (1 - self.fits)
+        if mask:
+            self.below = ~_above_broken(problem, trials, settings)
+            far = 1 - self.outlook.within(problem.cap, 1.05).mean(0)
+            above = self.price * (caution.any_harm * self._broken + caution.far_harm * far)
+            self.harm = self.harm + above * self.fits
+
+    def likely(self, probability: float) -> np.ndarray:
+        """Where the cap is held with this probability at least, shape (n,); everywhere where no mask is wanted."""
+        held = 1 - self._broken >= probability
+        return self.below & held if self._mask else np.ones_like(held)
+
+    def hope(self) -> Array:
+        """What each setting is worth while nothing holds the cap, shape (n,)."""
+        likelihood = np.log(np.maximum(self.holds.mean(0) * self.fits, 1e-12))
+        return np.asarray(_FEASIBILITY_FIRST * likelihood + self.outlook.merit.mean(0) - 2 * self.harm)
+
+
+def _first(chances: _Chances) -> Array:
     """What the first burst at each setting is worth by earlier records alone, shape (n,): the fastest that is likely to
     hold the cap."""
-    merit = (outlook.merit - outlook.merit.mean(1, keepdims=True)).mean(0)  # the scale of time is not known yet
-    holds = outlook.within(problem.cap, _MARGIN).mean(0)
-    likely = holds >= min(_LIKELY_FIRST, holds.max())
+    merit = (chances.outlook.merit - chances.outlook.merit.mean(1, keepdims=True)).mean(0)  # the scale is not known yet
+    holds = chances.holds.mean(0) * chances.fits
+    likely = holds >= min(_LIKELY_FIRST, holds.max() / 2)
     return np.where(likely, merit + np.log(np.maximum(holds, 1e-12)), -np.inf)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-from devices.device import Knob, Setting
+from devices.device import BATCH_KNOB, Knob, Setting
+from devices.measurement import Status
 from tuner.problem import Problem
 from tuner.space import Key
 from tuner.strategies.proposal import ProposingStrategy, excess, first_bursts, goal_value
@@ -13,7 +15,7 @@ from tuner.trial import Trial
 Merit = tuple[int, float]
 """Compared in order: whether a setting failed (0), breaks the cap (1) or holds it (2); then how well."""
 
-_FAILED: Merit = (0, 0.0)
+_FAILED: Merit = (0, -math.inf)
 
 
 class CoordinateDescentStrategy(ProposingStrategy):
@@ -22,7 +24,8 @@ class CoordinateDescentStrategy(ProposingStrategy):
 
     From the safe start, each knob in turn is stepped up, or down where up is no better: a step that raises the goal
     within the cap is taken and doubled, another one is halved, down to the neighbour. Above the cap a step that lowers
-    the power is taken. Converges when no neighbour along one knob is better, which need not be the optimum.
+    the power is taken, and out of memory one to a smaller batch. Converges when no neighbour along one knob is better,
+    which need not be the optimum.
     """
 
     name = "coordinate-descent"
@@ -92,12 +95,16 @@ class _Walk:
         merit = self._merits.get(self._space.key(setting))
         if merit is not None:
             return merit
-        if setting not in self._open:  # not recorded, or more than fits into memory
+        if setting not in self._space:
             return _FAILED
+        if setting not in self._open:
+            return _too_large(setting)
         raise _Unmeasured(setting)
 
     def _judge(self, trial: Trial) -> Merit:
         above, value = excess(self._problem, trial), goal_value(self._problem, trial)
+        if trial.status is Status.OOM:
+            return _too_large(trial.setting)
         if above is None:  # a pending burst counts as a failed step: others are tried meanwhile
             return _FAILED
         if above > 0:
@@ -105,3 +112,8 @@ class _Walk:
         if value is None:
             return _FAILED
         return (2, value if self._problem.goal.maximize else -value)
+
+
+def _too_large(setting: Setting) -> Merit:
+    """Of a setting that does not fit into memory, or that is not tried for now because it hardly does."""
+    return (0, -setting.get(BATCH_KNOB, math.inf))

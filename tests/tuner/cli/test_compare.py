@@ -144,11 +144,13 @@ BASE = ("compare", "hand.csv", "--cap", "50%", "--strategy", "scripted")
         ((*BASE, "--transfer", "none.csv"), ("none.csv",)),
         (("compare", "bare.csv", "--cap", "7W"), ("bare.csv", "power", "--cap")),
         (("compare", "bare.csv", "--cap", "25%"), ("bare.csv", "power")),
-        ((*BASE, "--transfer", "bare.csv"), ("bare.csv", "cpu_cores")),
+        ((*BASE, "--transfer", "bare.csv"), ("--transfer bare.csv", "gpu_freq_mhz, batch_size")),
+        ((*BASE, "--transfer", "short.csv"), ("--transfer short.csv has fewer than two valid settings",)),
     ],
 )
 def test_wrong_input(tune: Tune, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
     Path("bare.csv").write_text("cpu_cores,throughput,status\n1,10,ok\n2,11,ok\n")
+    Path("short.csv").write_text("gpu_freq_mhz,batch_size,throughput,power_mean_w,status\n300,8,1,5,ok\n")
     before = {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
     assert_refused(tune(*arguments), *words)
     assert {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before

@@ -41,3 +41,19 @@ def test_a_study_of_another_device_is_not(tune: Tune, profile: Path) -> None:
     tune("run", "--replay", profile, "--cap", "130W", "--bursts", 6)
     profile.write_text(profile.read_text().replace("Bench GPU", "Another GPU"))
     assert EARLIER not in tune("run", "--replay", profile, "--cap", "140W", "--bursts", 6).out
+
+
+def test_a_study_does_not_learn_from_itself(tune: Tune, profile: Path) -> None:
+    """Set aside by --fresh, the record would be gone under its name when the study is resumed."""
+    run = ("run", "--replay", profile, "--cap", "130W", "--strategy", "sobol", "--bursts", 4)
+    tune(*run, "--study", "mine")
+    for again in ((*run, "--study", "mine"), (*run, "--study", "mine", "--fresh")):
+        result = tune(*again, "--prior", "mine")
+        assert result.code == 2
+        assert "the study 'mine' cannot learn from itself" in result.err
+        assert "--study 'mine-2'" in result.err
+    tune(*run)
+    name = tune("list").out.split()
+    (default,) = [word for word in name if word.endswith("-130W")]
+    assert "cannot learn from itself" in tune(*run, "--fresh", "--prior", default).err
+    assert tune(*run, "--study", "mine-2", "--prior", "mine").code in (0, 1)

@@ -17,7 +17,7 @@ from tuner.models.analytic_device import AnalyticDevice
 
 KNOBS = (Knob("gpu_freq_mhz", (300, 600, 900)), Knob("batch_size", (1, 4, 16)))
 SETTING = {"gpu_freq_mhz": 300, "batch_size": 4}
-NO_NUMBERS: list[Any] = ["x", math.nan, math.inf, -1, [1], 1 + 2j]
+NO_NUMBERS: list[Any] = ["x", True, math.nan, math.inf, -1, [1], 1 + 2j]
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,14 @@ def correlation(form: Form, settings: Sequence[Setting]) -> Array:
 
 def weighed(form: Form, readings: Readings, settings: Sequence[Setting], *beliefs: Belief) -> tuple[Array, Array]:
     """Posterior probabilities of the residual's sizes, (time, power), and of the beliefs."""
-    found = weigh(form, readings, correlation(form, settings), NO_ROUGHNESS, beliefs or (Belief(form.mean, form.sd),))
+    found = weigh(
+        form,
+        readings,
+        correlation(form, settings),
+        np.eye(len(settings)),
+        NO_ROUGHNESS,
+        beliefs or (Belief.independent(form.mean, form.sd),),
+    )
     sizes = np.array([[found.weight[found.size[:, j] == s].sum() for s in SIZES[j]] for j in (0, 1)])
     return sizes, np.array([found.weight[found.belief == b].sum() for b in range(len(beliefs))])
 
@@ -58,7 +65,7 @@ def test_exact_points_give_back_the_coefficients(seed: int) -> None:
         readings.value[None],
         np.diag(1 / readings.variance)[None],
         PLAIN.mean[None],
-        PLAIN.sd[None],
+        np.diag(1 / PLAIN.sd**2)[None],
         starts(PLAIN, readings, PLAIN.mean),
         60,
     )
@@ -79,13 +86,20 @@ def test_many_problems_at_a_time_are_as_each_alone() -> None:
         value,
         np.array([precision] * 3),
         np.array([FORM.mean] * 3),
-        np.array([FORM.sd] * 3),
+        np.array([np.diag(1 / FORM.sd**2)] * 3),
         np.array([FORM.mean] * 3),
         8,
     )
     for i, readings in enumerate(several):
         _, (loss,), _ = optimize(
-            FORM, readings, value[i : i + 1], precision[None], FORM.mean[None], FORM.sd[None], FORM.mean[None], 8
+            FORM,
+            readings,
+            value[i : i + 1],
+            precision[None],
+            FORM.mean[None],
+            np.diag(1 / FORM.sd**2)[None],
+            FORM.mean[None],
+            8,
         )
         assert losses[i] == pytest.approx(loss, rel=0.05, abs=0.1)
         assert readings.predict(FORM, together[i]) == pytest.approx(readings.value, abs=0.03)
@@ -102,7 +116,7 @@ def test_a_problem_without_readings_of_a_coefficient_keeps_its_prior() -> None:
         readings.value[None],
         np.diag(1 / readings.variance)[None],
         FORM.mean[None],
-        FORM.sd[None],
+        np.diag(1 / FORM.sd**2)[None],
         FORM.mean[None],
         20,
     )
@@ -113,8 +127,8 @@ def test_a_problem_without_readings_of_a_coefficient_keeps_its_prior() -> None:
 def spread(settings: Sequence[Setting], sem: float = 0.01) -> Array:
     """Standard deviations of coefficients' samples."""
     readings = readings_of(FORM, FORM.mean, settings, sem)
-    belief = Belief(FORM.mean, FORM.sd)
-    found = weigh(FORM, readings, correlation(FORM, settings), NO_ROUGHNESS, [belief])
+    belief = Belief.independent(FORM.mean, FORM.sd)
+    found = weigh(FORM, readings, correlation(FORM, settings), np.eye(len(settings)), NO_ROUGHNESS, [belief])
     return np.asarray(draw(FORM, readings, found, [belief], 64, 0)[0].std(0))
 
 
@@ -134,13 +148,13 @@ def test_samples_spread_as_the_prior_where_nothing_was_read_of_them() -> None:
 
 def test_samples_cover_the_truth() -> None:
     """Truths drawn from the prior lie within the samples' spread of a setting never read as often as promised."""
-    belief, columns, away = Belief(FORM.mean, FORM.sd), FORM.columns(GRID[-1:]), []
+    belief, columns, away = Belief.independent(FORM.mean, FORM.sd), FORM.columns(GRID[-1:]), []
     rng = np.random.default_rng(5)
     for seed in range(24):
         true = FORM.mean + FORM.sd * rng.standard_normal(len(FORM.mean))
         settings = [GRID[i] for i in (0, 4, 7, 12)]
         readings = readings_of(FORM, true, settings, 0.02, seed=seed, residual=0.06)
-        found = weigh(FORM, readings, correlation(FORM, settings), NO_ROUGHNESS, [belief])
+        found = weigh(FORM, readings, correlation(FORM, settings), np.eye(len(settings)), NO_ROUGHNESS, [belief])
         theta, _ = draw(FORM, readings, found, [belief], 48, seed)
         samples = np.concatenate(FORM.log_values(theta, columns), axis=1)
         truth = np.concatenate(FORM.log_values(true, columns))
@@ -151,8 +165,8 @@ def test_samples_cover_the_truth() -> None:
 
 
 def test_equal_seeds_draw_equal_samples() -> None:
-    readings, belief = readings_of(FORM, FORM.mean, CORNERS, 0.01), Belief(FORM.mean, FORM.sd)
-    found = weigh(FORM, readings, correlation(FORM, CORNERS), NO_ROUGHNESS, [belief])
+    readings, belief = readings_of(FORM, FORM.mean, CORNERS, 0.01), Belief.independent(FORM.mean, FORM.sd)
+    found = weigh(FORM, readings, correlation(FORM, CORNERS), np.eye(len(CORNERS)), NO_ROUGHNESS, [belief])
     first, again, other = (draw(FORM, readings, found, [belief], 16, seed)[0] for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
@@ -175,7 +189,7 @@ def test_the_evidence_prefers_the_belief_that_was_right() -> None:
     true = FORM.mean.copy()
     true[[FORM.index["c0"], FORM.index["p3"]]] += [2.0, -2.0]
     narrow = np.minimum(FORM.sd, 0.5)
-    right, wrong = Belief(true, narrow), Belief(2 * FORM.mean - true, narrow)
+    right, wrong = Belief.independent(true, narrow), Belief.independent(2 * FORM.mean - true, narrow)
     readings = readings_of(FORM, true, GRID, 0.01, seed=0)
     for beliefs, best in (((wrong, right), 1), ((right, wrong), 0)):
         _, weights = weighed(FORM, readings, GRID, *beliefs)
@@ -185,12 +199,12 @@ def test_the_evidence_prefers_the_belief_that_was_right() -> None:
 
 
 def test_a_belief_that_says_little_yields_to_one_that_says_it_rightly() -> None:
-    sharp, vague = Belief(FORM.mean, FORM.sd / 4), Belief(FORM.mean, FORM.sd * 2)
+    sharp, vague = Belief.independent(FORM.mean, FORM.sd / 4), Belief.independent(FORM.mean, FORM.sd * 2)
     _, weights = weighed(FORM, readings_of(FORM, FORM.mean, GRID[::2], 0.01), GRID[::2], vague, sharp)
     assert weights[1] > 0.9
 
 
 def test_what_two_equal_beliefs_weighed_before_they_weigh_after() -> None:
-    beliefs = [Belief(FORM.mean, FORM.sd, log_weight) for log_weight in (0.0, np.log(3.0))]
+    beliefs = [Belief.independent(FORM.mean, FORM.sd, log_weight) for log_weight in (0.0, np.log(3.0))]
     _, weights = weighed(FORM, readings_of(FORM, FORM.mean, CORNERS, 0.01), CORNERS, *beliefs)
     assert weights == pytest.approx([0.25, 0.75], abs=1e-6)

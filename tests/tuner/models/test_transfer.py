@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from devices.device import BATCH_KNOB
@@ -59,6 +62,42 @@ def test_a_misleading_record_costs_two_bursts_at_most() -> None:
     misleading = record(reversed_clock=True)
     for seed in SEEDS:
         assert bursts_until_found(misleading, seed=seed) <= bursts_until_found(seed=seed) + 2
+
+
+def test_a_short_record_of_the_same_begins_at_its_best() -> None:
+    """Two settings leave the coefficients open, but not the power at these two."""
+    space = toy_problem(clocks=8, batches=7).space
+    settings = [{**setting} for setting in space.settings if setting[BATCH_KNOB] == 16][2:4]
+    rows = [ProfileRow.from_measurement(setting, toy_measurement(setting)) for setting in settings]
+    short = Profile(ProfileMetadata("toy", "toy"), KNOBS, tuple(rows))
+    cap_w = (rows[1].power_mean_w or 0.0) * 1.03
+    with Study(ToyDevice(clocks=8, batches=7, noise=0.01), "toy", cap_w=cap_w, prior=[short]) as study:
+        (first,) = study.ask()
+    assert first.setting["gpu_freq_mhz"] >= settings[0]["gpu_freq_mhz"]
+    assert (toy_measurement(first.setting).power_mean_w or 0.0) <= cap_w
+
+
+@pytest.mark.parametrize(
+    ("said", "likely"),
+    [
+        ({"device": "toy", "workload": "toy"}, 0.9),
+        ({"device": "toy"}, 0.5),
+        ({"device": "toy", "workload": "other"}, 0.1),
+        ({"device": "toy", "workload": "toy", "extra": {"cpu_freq_mhz": "729"}}, 0.9),
+        ({"device": "toy", "workload": "toy", "extra": {"preset": "fast"}}, 0.1),
+    ],
+)
+def test_a_record_of_the_same_is_told_by_what_it_says(said: dict[str, Any], likely: float) -> None:
+    about = ProfileMetadata("toy", "toy", extra={"preset": "slow"})
+    told = replace(record(), metadata=ProfileMetadata(**said))
+    assert replace(toy_problem(), about=about).sameness(told) == likely
+    assert toy_problem().sameness(told) == 0.5
+
+
+@pytest.mark.parametrize("prior", [["x"], None, "x.csv", 3])
+def test_what_is_no_record_is_refused(prior: Any) -> None:
+    with pytest.raises(InputError, match="prior is a list of profiles"):
+        Study(ToyDevice(), "toy", cap_w=9.0, prior=prior)
 
 
 def test_a_record_without_a_knob_is_refused() -> None:
