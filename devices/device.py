@@ -65,6 +65,40 @@ class Knob:
 
 
 @dataclass(frozen=True)
+class Access:
+    """How a device is reached, and by what it is measured and trained.
+
+    Attributes:
+        python: Path of the Python that trains, where something is trained; None: this one.
+        root: Of the board's files (`--sysfs-root`); under another than `/` it is the board that these files are of.
+        meter: A command line or an HTTP address that gives watts, for a machine without a meter of its own.
+        emulate: Emulate the board even where it is here.
+    """
+
+    python: str | None = None
+    root: str = "/"
+    meter: str | None = None
+    emulate: bool = False
+
+
+HERE = Access()
+"""This machine as it is."""
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What a power mode holds while the rest is searched.
+
+    Attributes:
+        values: The value of each knob that is not searched, by its name.
+        most: The highest value of each knob that it limits.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class WorkloadSpec:
     """What is trained, as the user named it; resolved on the board, never on the host.
 
@@ -112,6 +146,11 @@ class BurstPlan:
         does other things too, bursts differ by more than a longer window could tell."""
         return cls() if info.statistics else cls(min_s=1.0, max_s=5.0, tolerance=0.05)
 
+    def span_s(self, metered: bool) -> tuple[float, float]:
+        """Seconds that a burst takes at least and at most, without loading and starts."""
+        warm_up_s = 3.0 if metered else self.min_s / 2  # as `devices.agent.burst.Lengths`
+        return warm_up_s + self.min_s, warm_up_s + self.max_s
+
     def to_json(self) -> dict[str, Any]:
         """A dictionary of JSON values."""
         return asdict(self)
@@ -134,6 +173,7 @@ class DeviceInfo:
             (a profile with missing cells), else None.
         default_setting: What the device runs at when nobody tunes it, or None where that is not known.
         notes: Sentences the user should read before the first burst.
+        writes: Files of the board that are written to hold a setting, by the knob, searched or pinned.
         origin: What a record of these measurements must pass on: where the data come from, their licence, noise that
             was put on them.
         fingerprint: A digest of what decides the answers and may change under the same name (the content of a profile,
@@ -151,6 +191,7 @@ class DeviceInfo:
     settings: tuple[Setting, ...] | None = None
     default_setting: Setting | None = None
     notes: tuple[str, ...] = ()
+    writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str | None = None
 
@@ -254,7 +295,7 @@ class Device(ABC):
         self.close()
 
 
-LOCAL_DEVICES = ("cpu",)
+LOCAL_DEVICES = ("cpu", "nvidia")
 """Devices that every machine is, by the names its agent knows."""
 
 
@@ -276,9 +317,10 @@ def open_device(
     search: Sequence[str] = (),
     values: Mapping[str, Sequence[float]] | None = None,
     seed: int = 0,
-    python: str | None = None,
+    access: Access = HERE,
 ) -> Device:
-    """The device of that name, with the default batch size of a workload: this machine, or the emulation of a board.
+    """The device of that name, with the default batch size of a workload: this machine, where it is a board of that
+    family, else the emulation of the board.
 
     Args:
         name: `cpu`, or a board's name or alias.
@@ -287,7 +329,7 @@ def open_device(
         search: Knobs to search besides those the device always searches.
         values: Lists of values that replace a knob's own.
         seed: Seed of the emulated noise.
-        python: Path of the Python that trains, where something is trained; None: this one.
+        access: How it is reached.
 
     Raises:
         InputError: unknown device (the nearest names are given), preset, knob or value; a workload that cannot be
@@ -299,7 +341,7 @@ def open_device(
 
         if preset is not None:
             raise InputError(f"{name} has no preset '{preset}'", hint="leave --preset out")
-        return AgentDevice(name, workload=workload, search=search, values=values, python=python)
+        return AgentDevice(name, workload=workload, search=search, values=values, access=access)
     from devices.catalog import find_board
     from devices.cost import workload_info
     from devices.emulated import EmulatedDevice
@@ -307,7 +349,43 @@ def open_device(
     board = find_board(name)
     if board is None:
         raise unknown_device(name)
+    here = board_here(board.name, access)
+    if here is not None:
+        from devices.remote import AgentDevice
+
+        board = find_board(here)
+        return AgentDevice(
+            here,
+            workload=workload,
+            search=search,
+            values=values,
+            access=access,
+            pins=board.pins(preset) if board is not None and preset is not None else None,
+        )
     batch = workload_info(workload).batch
     return EmulatedDevice(
         board, preset=preset or board.presets[0].name, search=search, values=values, seed=seed, reference_batch=batch
     )
+
+
+def board_here(name: str, access: Access) -> str | None:
+    """The module that is here, if it is of the same family as the board of that name; under another root than `/`
+    whatever board its files are of. None where the emulation answers.
+
+    Raises:
+        InputError: a root whose files name no board.
+    """
+    from devices.agent.identity import identify
+    from devices.agent.sysfs import SysFs
+
+    if access.emulate:
+        return None
+    root, sysfs = access.root, SysFs(access.root)
+    identity = identify(sysfs)
+    if not sysfs.real:
+        if identity.family is None:
+            raise InputError(
+                f"the files under {root} name no board that is known", hint=f"tune doctor --sysfs-root {root}"
+            )
+        return identity.module or name
+    return identity.module if identity.family is not None and name.startswith(identity.family) else None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from devices.catalog import Board
+from devices.catalog import Board, Meter
 from devices.device import BurstPlan
 from devices.measurement import Estimate, Measurement, Status, summarize_power
-from devices.physics import Clocks, Load, OperatingPoint, interpolate, rails
+from devices.physics import Clocks, Load, OperatingPoint, Rails, interpolate, rails
 
 READING_PERIOD_S = 0.1
 GUARD_MARGIN = 0.10  # power this far above the cap ends the burst ...
@@ -43,14 +43,25 @@ def simulate_burst(
     generator: np.random.Generator,
 ) -> Measurement:
     """Warm-up and window of a burst at an operating point; its cost leaves out what came before the warm-up."""
-    meter, warm_up_s = board.meter, board.protocol.warm_up_s
+    meter, warm_up_s, burst_spread = board.meter, board.protocol.warm_up_s, board.timing.burst_spread
     step_cv = interpolate(board.timing.step_cv, clocks.cpu_freq_mhz)
     steps = _window_steps(board, point.step_time_s, step_cv, plan)
-    time_sem = math.hypot(step_cv / math.sqrt(steps), meter.time_spread)  # relative
+    time_sem = math.hypot(step_cv / math.sqrt(steps), burst_spread)  # relative
     # Bounded below: three standard errors of the noisiest window must not turn the time negative.
     step_time_s = point.step_time_s * max(1 + time_sem * float(generator.standard_normal()), 0.5)
     window_s = steps * step_time_s
-    readings_w = _readings(board, clocks, point, warm_up_s + window_s, generator)
+    if meter is None:
+        return Measurement(
+            Status.OK,
+            "emulated",
+            throughput=batch_size / step_time_s,
+            throughput_sem=batch_size / step_time_s * time_sem,
+            step_time_s=step_time_s,
+            duration_s=window_s,
+            samples=steps * batch_size,
+            cost_s=warm_up_s + window_s,
+        )
+    readings_w = _readings(board, meter, clocks, point, warm_up_s + window_s, generator)
 
     cap_w = math.inf if plan.cap_w is None else plan.cap_w
     tripped = _guard_trip(readings_w, cap_w)
@@ -63,7 +74,7 @@ def simulate_burst(
         seconds = (tripped - first) * READING_PERIOD_S
         reason = f"more than {GUARD_MARGIN:.0%} above the cap of {cap_w:g} W for {GUARD_PATIENCE_S:g} s"
         part_steps = seconds / step_time_s
-        time_sem = math.hypot(step_cv / math.sqrt(max(part_steps, 1.0)), meter.time_spread)
+        time_sem = math.hypot(step_cv / math.sqrt(max(part_steps, 1.0)), burst_spread)
         part = _Part(Status.OVER_CAP, reason, first, tripped, part_steps, seconds, tripped * READING_PERIOD_S)
 
     time_s = np.arange(len(readings_w)) * READING_PERIOD_S
@@ -96,20 +107,19 @@ def simulate_burst(
         samples=part.steps * batch_size,
         cost_s=part.elapsed_s,
         cost_j=float(readings_w[: part.last + 1].mean()) * part.elapsed_s,
-        extra=inner_rails(point, relative, sem_w(power.mean) / point.rails.total_w),
+        extra=inner_rails(meter, point.rails, relative, sem_w(power.mean) / point.rails.total_w),
     )
 
 
 def expected_measurement(board: Board, point: OperatingPoint, batch_size: int) -> Measurement:
     """What `simulate_burst` finds on average, with standard errors 0."""
-    ripple, total_w = board.meter.ripple, point.rails.total_w
     throughput = batch_size / point.step_time_s
-    return Measurement(
-        Status.OK,
-        "emulated",
-        throughput=throughput,
-        throughput_sem=0.0,
-        step_time_s=point.step_time_s,
+    speed = Measurement(Status.OK, "emulated", throughput=throughput, throughput_sem=0.0, step_time_s=point.step_time_s)
+    if board.meter is None:
+        return speed
+    ripple, total_w = board.meter.ripple, point.rails.total_w
+    return replace(
+        speed,
         power_mean_w=total_w,
         power_mean_sem_w=0.0,
         power_p95_w=total_w * (1 + P95_SIGMAS * ripple),
@@ -117,37 +127,35 @@ def expected_measurement(board: Board, point: OperatingPoint, batch_size: int) -
         power_peak_w=total_w * (1 + PEAK_SIGMAS * ripple),
         power_peak_sem_w=0.0,
         energy_per_sample_j=total_w / throughput,
-        extra=inner_rails(point, 1.0, 0.0),
+        extra=inner_rails(board.meter, point.rails, 1.0, 0.0),
     )
 
 
-def inner_rails(point: OperatingPoint, relative: float, relative_sem: float) -> dict[str, Estimate]:
-    """The two rails inside the total, which follow its deviation from the model."""
-    return {
-        "vdd_cpu_gpu_cv_w": Estimate(point.rails.cpu_gpu_w * relative, point.rails.cpu_gpu_w * relative_sem),
-        "vdd_soc_w": Estimate(point.rails.soc_w * relative, point.rails.soc_w * relative_sem),
-    }
+def inner_rails(meter: Meter, rails: Rails, relative: float, relative_sem: float) -> dict[str, Estimate]:
+    """The rails metered inside the total, which follow its deviation from the model."""
+    watts = {name: rails.of(consumers) for name, consumers in meter.rails.items()}
+    return {name: Estimate(rail_w * relative, rail_w * relative_sem) for name, rail_w in watts.items()}
 
 
 def _window_steps(board: Board, step_time_s: float, step_cv: float, plan: BurstPlan) -> int:
     """Whole steps until throughput and power are expected within the tolerance, between the plan's bounds."""
     sigmas = INTERVAL_SIGMAS / plan.tolerance
     time_wanted_s = step_time_s * (sigmas * step_cv) ** 2
+    meter = board.meter
     # Readings through a first-order lag are correlated over twice its time constant.
-    power_wanted_s = 2 * board.meter.lag_s * (sigmas * board.meter.ripple) ** 2
+    power_wanted_s = 2 * meter.lag_s * (sigmas * meter.ripple) ** 2 if meter is not None else 0.0
     window_s = min(max(plan.min_s, time_wanted_s, power_wanted_s), plan.max_s)
     return max(round(window_s / step_time_s), 1)
 
 
 def _readings(
-    board: Board, clocks: Clocks, point: OperatingPoint, burst_s: float, generator: np.random.Generator
+    board: Board, meter: Meter, clocks: Clocks, point: OperatingPoint, burst_s: float, generator: np.random.Generator
 ) -> npt.NDArray[np.float64]:
     """Readings in watts, one a `READING_PERIOD_S` from the start of the load: shape (n,).
 
     The meter is a first-order low-pass: the step of the load arrives as 1 - exp(-t / lag), and the ripple, white at
     the source, as an autoregressive process of the same time constant.
     """
-    meter = board.meter
     count = max(math.floor(burst_s / READING_PERIOD_S), math.ceil(board.protocol.warm_up_s / READING_PERIOD_S) + 2) + 1
     settled_w = point.rails.total_w * (1 + meter.power_spread * float(generator.standard_normal()))
     before_w = rails(board, clocks, Load()).total_w

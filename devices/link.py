@@ -20,16 +20,17 @@ class LocalLink:
 
     Args:
         python: The Python that runs the agent.
+        root: Of the board's files; another than `/` is a fake board's, or a copy of a board's files.
 
     Raises:
         DeviceError: it cannot be started.
     """
 
-    def __init__(self, python: str = sys.executable) -> None:
+    def __init__(self, python: str = sys.executable, root: str = "/") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
-                [python, str(archive_path()), "serve"],
+                [python, str(archive_path()), "serve", root],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from devices.agent import PROTOCOL
 from devices.agent.channel import Message
 from devices.client import AgentClient
 from devices.device import (
     BATCH_KNOB,
+    HERE,
+    Access,
     BurstPlan,
     Device,
     DeviceInfo,
     EventSink,
     Knob,
+    Pins,
     Setting,
     WorkloadSpec,
     knob_value,
 )
-from devices.errors import InputError, UnsupportedError
+from devices.errors import DeviceError, InputError, UnsupportedError
 from devices.knobs import DEFAULT_BATCHES, check_batches, check_setting, check_steps
 from devices.link import LocalLink
-from devices.measurement import Measurement, Status
+from devices.measurement import Measurement
 from devices.training import TrainingPlan, TrainingResult, WorkloadInfo
 
 
@@ -38,8 +43,9 @@ class AgentDevice(Device):
             default batch size, and its data bound the batch size.
         search: Knobs of the device to search besides the batch size; the others are held at their defaults.
         values: Lists of values that replace a knob's own.
-        python: Path of the trainer's Python; None: this one.
+        access: The trainer's Python, the root of the board's files, another meter.
         start_up_s: Longest time for the trainer to start and take its first step; None: three minutes.
+        pins: What a preset holds while the rest is searched; None: what the board was found at.
 
     Attributes:
         pid: Process id of the agent.
@@ -56,20 +62,23 @@ class AgentDevice(Device):
         workload: WorkloadSpec,
         search: Sequence[str] = (),
         values: Mapping[str, Sequence[float]] | None = None,
-        python: str | None = None,
+        access: Access = HERE,
         start_up_s: float | None = None,
+        pins: Pins | None = None,
     ) -> None:
+        self._meter = access.meter
         self._name = name
-        self._python = _find_python(python)
+        self._python = _find_python(access.python)
         self._start_up_s = start_up_s
-        self._agent = AgentClient(LocalLink(), name)
+        self._agent = AgentClient(LocalLink(root=access.root), name)
         self.pid = self._agent.pid
-        self._aborted = False
         try:
             self._workload = workload
             answer = self._ask_hello(workload)
             self._inspected = _workload_info(answer)
-            self._info = _device_info(answer, self._inspected, search, values or {})
+            pins = pins or Pins()
+            self._info = _device_info(answer, self._inspected, search, values or {}, pins)
+            self._pinned = {name: self._info.held_fixed[name] for name in pins.values if name in self._info.held_fixed}
         except BaseException:
             self.close()
             raise
@@ -89,23 +98,21 @@ class AgentDevice(Device):
         check_setting(self._info, setting)
         if plan.cap_w is not None and plan.statistic not in self._info.statistics:
             raise UnsupportedError(f"{self._info.name} has no power meter, so no cap can be held", hint="no cap")
-        self._aborted = False
-        self._agent.ask("apply", setting=dict(setting))
-        if self._aborted:  # between the two requests nothing runs that the agent could end
-            return Measurement(Status.ABORTED, "measured", reason="aborted on request")
-        parameters = {"workload": workload.to_json(), "setting": dict(setting), "plan": plan.to_json()}
+        whole = {**self._pinned, **setting}
+        parameters = {"workload": workload.to_json(), "setting": whole, "plan": plan.to_json()}
         return Measurement.from_json(self._agent.ask("burst", on_event, **parameters)["measurement"])
 
     def train(self, workload: WorkloadSpec, plan: TrainingPlan, on_event: EventSink | None = None) -> TrainingResult:
         for knob in self._info.knobs:
             if knob.name != BATCH_KNOB and plan.setting.get(knob.name, knob.default) != knob.default:
                 check_steps(knob.name, [plan.setting[knob.name]], knob.values)
-        self._agent.ask("apply", setting=dict(plan.setting))
+        fault = self._agent.ask("apply", setting={**self._pinned, **plan.setting})["fault"]
+        if fault is not None:
+            raise DeviceError(fault["reason"], hint="tune doctor tells what is in the way")
         answer = self._agent.ask("train", on_event, workload=workload.to_json(), plan=plan.to_json())
         return TrainingResult(**answer["result"])
 
     def abort(self) -> None:
-        self._aborted = True
         self._agent.abort()
 
     def restore(self) -> None:
@@ -128,22 +135,23 @@ class AgentDevice(Device):
             workload=workload.to_json(),
             python=self._python,
             start_up_s=self._start_up_s,
+            meter=self._meter,
         )
 
 
-def local_info(name: str) -> DeviceInfo:
+def local_info(name: str, access: Access = HERE) -> DeviceInfo:
     """What this machine is as the device of that name before a workload is known: every knob with every value. Takes
     milliseconds; no trainer is started.
 
     Raises:
         DeviceError: no agent can be started.
     """
-    agent = AgentClient(LocalLink(), name)
+    agent = AgentClient(LocalLink(root=access.root), name)
     try:
-        answer = agent.ask("hello", protocol=PROTOCOL, device=name)
+        answer = agent.ask("hello", protocol=PROTOCOL, device=name, meter=access.meter)
     finally:
         agent.close()
-    return _device_info(answer, None, [knob["name"] for knob in answer["device"]["knobs"]], {})
+    return _device_info(answer, None, [knob["name"] for knob in answer["device"]["knobs"]], {}, Pins())
 
 
 def _find_python(python: str | None) -> str | None:
@@ -165,7 +173,11 @@ def _workload_info(answer: Message) -> WorkloadInfo:
 
 
 def _device_info(
-    answer: Message, workload: WorkloadInfo | None, search: Sequence[str], values: Mapping[str, Sequence[float]]
+    answer: Message,
+    workload: WorkloadInfo | None,
+    search: Sequence[str],
+    values: Mapping[str, Sequence[float]],
+    pins: Pins,
 ) -> DeviceInfo:
     """What is to be known of a device, from the agent's words and the user's choices."""
     device = answer["device"]
@@ -175,7 +187,8 @@ def _device_info(
             raise InputError(
                 f"{device['name']} cannot search '{name}'", hint=f"--search takes: {', '.join(offered) or 'nothing'}"
             )
-    names = (BATCH_KNOB, *(name for name in offered if name in search))
+    always = [name for name in device["always"] if name in offered]
+    names = (*always, BATCH_KNOB, *(name for name in offered if name in search and name not in always))
     for name in values:
         if name in offered and name not in names:
             raise InputError(f"{name} is held at {offered[name]['default']}", hint=f"--search {name}")
@@ -183,22 +196,37 @@ def _device_info(
             raise InputError(
                 f"{device['name']} has no knob '{name}'", hint=f"knobs: {', '.join((BATCH_KNOB, *offered))}"
             )
-    knobs = [_batch_knob(workload, values.get(BATCH_KNOB))]
-    for name in names[1:]:
-        steps = offered[name]["values"]
+    knobs = []
+    for name in names:
+        if name == BATCH_KNOB:
+            knobs.append(_batch_knob(workload, values.get(BATCH_KNOB)))
+            continue
+        most = pins.most.get(name, math.inf)
+        steps = [step for step in offered[name]["values"] if step <= most] or offered[name]["values"][:1]
         chosen = sorted(set(check_steps(name, values.get(name, steps), steps)))
-        knobs.append(Knob(name, tuple(knob_value(v) for v in chosen), knob_value(offered[name]["default"])))
-    held = {name: knob["default"] for name, knob in offered.items() if name not in names}
+        default = min(_default(offered[name], pins), steps[-1])
+        knobs.append(Knob(name, tuple(knob_value(v) for v in chosen), knob_value(default)))
+    held = {name: _default(knob, pins) for name, knob in offered.items() if name not in names}
     return DeviceInfo(
         name=device["name"],
         model=device["model"],
-        source="measured",
+        source=device["source"],
         knobs=tuple(knobs),
         statistics=tuple(device["statistics"]),
         meter=device["meter"],
         held_fixed={**device["held_fixed"], **held, **answer.get("trainer", {})},
         default_setting={knob.name: knob.default for knob in knobs if knob.default is not None},
+        notes=tuple(device["notes"]),
+        writes={name: tuple(offered[name].get("files", ())) for name in (*names, *pins.values) if name in offered},
     )
+
+
+def _default(knob: Mapping[str, Any], pins: Pins) -> float:
+    """Where a preset holds a knob: its step next to what the preset says, since tables move with the release; without
+    one, where the board was found."""
+    wanted = pins.values.get(knob["name"])
+    found: float = knob["default"]
+    return found if wanted is None else min(knob["values"], key=lambda step: abs(step - wanted))
 
 
 def _default_batch(workload: WorkloadInfo | None) -> int | None:

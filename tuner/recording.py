@@ -23,8 +23,6 @@ from tuner.study import MAX_FAILURES_IN_A_ROW
 from tuner.sweep import REPEATED, Sweep
 from tuner.workload_files import file_digests
 
-_WARM_UP_S = {True: 3.0, False: 0.5}  # with a meter; without one
-
 
 @dataclass(frozen=True)
 class RecordingProgress:
@@ -141,8 +139,8 @@ class Recording:
     @property
     def estimate_s(self) -> tuple[float, float]:
         """Seconds that the bursts to be made take at least and at most by their plan, without loading and starts."""
-        before_s = _WARM_UP_S[bool(self.info.statistics)]
-        return self.sweep.left * (before_s + self.plan.min_s), self.sweep.left * (before_s + self.plan.max_s)
+        low_s, high_s = self.plan.span_s(bool(self.info.statistics))
+        return self.sweep.left * low_s, self.sweep.left * high_s
 
     # ---- the loop
 

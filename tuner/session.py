@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from devices.device import LOCAL_DEVICES, Device, EventSink, WorkloadSpec
+from devices.device import LOCAL_DEVICES, Access, Device, EventSink, WorkloadSpec
 from devices.errors import InputError
 from devices.measurement import Statistic
 from devices.profile import read_profile, write_profile
@@ -43,6 +43,8 @@ class Request:
     data: str | None = None
     python: str | None = None
     preset: str | None = None
+    sysfs_root: str = "/"
+    meter: str | None = None
     emulate: bool = False
     search: tuple[str, ...] = ()
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -134,7 +136,7 @@ def open_request(request: Request) -> Target:
         search=request.search,
         values=request.values,
         seed=request.seed,
-        python=request.python,
+        access=Access(request.python, request.sysfs_root, request.meter, request.emulate),
     )
     return Target(device, workload, (*device.describe().notes, *notes))
 
@@ -204,6 +206,8 @@ def _check(request: Request) -> None:
             "--workload-arg": request.workload_args,
             "--data": request.data,
             "--python": request.python,
+            "--meter": request.meter,
+            "--sysfs-root": request.sysfs_root != "/",
         }
         for option, value in given.items():
             if value:

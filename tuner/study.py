@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from devices.device import BurstPlan, Device, EventSink, WorkloadSpec
+from devices.device import Access, BurstPlan, Device, EventSink, WorkloadSpec
 from devices.errors import DeviceError, InputError
 from devices.measurement import Measurement, Statistic, Status, as_failed, fault
 from devices.profile import Profile
@@ -112,7 +112,7 @@ class Study:
                     search=search,
                     values=values,
                     seed=seed,
-                    python=python,
+                    access=Access(python=python),
                 )
                 stack.callback(device.close)
             self._device = device
@@ -163,6 +163,14 @@ class Study:
     def bursts_made(self) -> int:
         """Bursts spent, repeated attempts and the pending ones included."""
         return sum(max(trial.attempts, 1) for trial in self._trials)
+
+    @property
+    def estimate_s(self) -> tuple[float, float]:
+        """Seconds that the bursts of the budget which are left take at least and at most, without loading and starts.
+        Most studies end sooner."""
+        left = max(self.bursts - self.bursts_made, 0)
+        low_s, high_s = self.plan.span_s(bool(self.info.statistics))
+        return left * low_s, left * high_s
 
     # ---- ask and tell
 

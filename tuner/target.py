@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from devices.catalog import Board, find_board
-from devices.device import LOCAL_DEVICES, Device, WorkloadSpec, open_device
-from devices.emulated import PRESET_KNOBS, EmulatedDevice
+from devices.catalog import Board, Preset, find_board
+from devices.device import HERE, LOCAL_DEVICES, Access, Device, DeviceInfo, WorkloadSpec, board_here, open_device
+from devices.emulated import EmulatedDevice
 from devices.errors import InputError
 from devices.measurement import Measurement
 from devices.remote import local_info
@@ -42,14 +42,14 @@ def choose_preset(
     cap: Cap | None,
     values: Mapping[str, Sequence[float]] | None = None,
 ) -> PresetChoice:
-    """The preset whose best GPU clock and batch size under the cap are predicted to be the best of all, by the board's
+    """The preset whose best clock and batch size under the cap are predicted to be the best of all, by the board's
     physics. Knobs that are searched besides are left at what the preset pins.
 
     Raises:
         InputError: a knob, value or workload the board does not have.
     """
     best: tuple[bool, float, str, Measurement] | None = None
-    values = {name: listed for name, listed in (values or {}).items() if name not in PRESET_KNOBS}
+    values = {name: listed for name, listed in (values or {}).items() if name not in board.extra_knobs}
     refusal: InputError | None = None
     for preset in board.presets:
         try:
@@ -77,18 +77,33 @@ def choose_preset(
     return PresetChoice(name, predicted, feasible, _explain(board, name, goal, cap, feasible, predicted))
 
 
+def _board_info(board: Board) -> DeviceInfo:
+    return EmulatedDevice(board, preset=board.presets[0].name).describe()
+
+
 def _explain(board: Board, name: str, goal: Goal, cap: Cap | None, feasible: bool, predicted: Measurement) -> str:
     preset = board.preset(name)
     if preset is None or cap is None:
         return f"preset {name}: predicted to give the best {goal.title} of {len(board.presets)}"
     power = predicted.power(cap.statistic)
     watts = f"{power.value:.2f} W" if power else "unknown power"
-    pins = f"{preset.cpu_cores} CPU cores at {preset.cpu_freq_mhz:g} MHz, EMC at {preset.emc_freq_mhz:g} MHz"
+    text = preset_text(board, preset)
     if feasible:
         return (
-            f"preset {name} ({pins}): predicted best in {goal.title} under {cap.watts:g} W, at {watts} {cap.statistic}"
+            f"preset {name} ({text}): predicted best in {goal.title} under {cap.watts:g} W, at {watts} {cap.statistic}"
         )
-    return f"preset {name} ({pins}): no preset is predicted to hold {cap.watts:g} W; this one comes lowest, at {watts}"
+    return f"preset {name} ({text}): no preset is predicted to hold {cap.watts:g} W; this one comes lowest, at {watts}"
+
+
+def preset_text(board: Board, preset: Preset) -> str:
+    """What a preset pins, in words: `4 CPU cores at 960 MHz, EMC at 2133 MHz, GPU at most 408 MHz`."""
+    clock = "" if preset.cpu_freq_mhz is None else f" at {preset.cpu_freq_mhz:g} MHz"
+    words = [f"{preset.cpu_cores} CPU cores{clock}"]
+    if "emc_freq_mhz" in board.extra_knobs:
+        words.append(f"EMC at {preset.emc_freq_mhz:g} MHz")
+    if preset.gpu_max_mhz is not None:
+        words.append(f"GPU at most {board.speed_steps(preset)[-1]:g} MHz")
+    return ", ".join(words)
 
 
 def open_target(
@@ -101,7 +116,7 @@ def open_target(
     search: Sequence[str] = (),
     values: Mapping[str, Sequence[float]] | None = None,
     seed: int = 0,
-    python: str | None = None,
+    access: Access = HERE,
 ) -> tuple[Device, tuple[str, ...]]:
     """The device of that name with the preset asked for, and what the user should be told of the choice.
 
@@ -109,15 +124,23 @@ def open_target(
         InputError: unknown device, preset, knob, value or workload; a cap without a meter.
         DeviceError: this machine cannot train.
     """
-    if name in LOCAL_DEVICES and (cap is not None or goal.needs_power):
-        check_cap(local_info(name), goal, cap.watts if cap else None, None)  # before the seconds a workload takes
     board = find_board(name)
-    chosen: str | None = None if preset == AUTO_PRESET else preset
+    here = None if board is None else board_here(board.name, access)
     notes: tuple[str, ...] = ()
+    if board is not None and here is not None and here != board.name:
+        notes = (f"this is no {board.name} but a {here}",)
+        board = find_board(here)
+    if cap is not None or goal.needs_power:  # before the seconds a workload takes
+        info = local_info(here or name, access) if here or name in LOCAL_DEVICES else None
+        if info is None and board is not None:
+            info = _board_info(board)
+        if info is not None:
+            check_cap(info, goal, cap.watts if cap else None, None)
+    chosen: str | None = None if preset == AUTO_PRESET else preset
     if board is not None and chosen is None:
         choice = choose_preset(board, workload, goal, cap, values)
-        chosen, notes = choice.name, (choice.reason,)
+        chosen, notes = choice.name, (*notes, choice.reason)
         if search:
             notes = (*notes, f"searched besides, from there: {', '.join(search)}")
-    device = open_device(name, workload, preset=chosen, search=search, values=values, seed=seed, python=python)
+    device = open_device(name, workload, preset=chosen, search=search, values=values, seed=seed, access=access)
     return device, notes

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from devices.catalog import find_board
-from devices.device import LOCAL_DEVICES, Device, DeviceInfo, EventSink
+from devices.device import HERE, LOCAL_DEVICES, Access, Device, DeviceInfo, EventSink, board_here
 from devices.errors import DeviceError, DeviceLostError, StoreError, UnsupportedError
 from devices.training import TrainingResult, WorkloadInfo
 from tuner.frozen import read_frozen
@@ -122,7 +122,7 @@ def open_training_device(request: TrainRequest, config: FrozenTraining) -> tuple
     """
     name = request.device or config.device
     board = find_board(name)
-    if board is not None:
+    if board is not None and board_here(board.name, HERE) is None:
         raise cannot_train(request, config, board.name, "emulated")
     if name in LOCAL_DEVICES:
         refuse_source(request, config, "measured")  # before the seconds its trainer takes
@@ -130,7 +130,7 @@ def open_training_device(request: TrainRequest, config: FrozenTraining) -> tuple
         raise cannot_train(request, config, name, config.source)
     threads = [knob for knob in ("cpu_threads",) if knob in config.setting]  # a knob of `cpu` where it is searched
     workload, goal = training_workload(request, config), find_goal("throughput")
-    return open_target(name, workload, goal, None, search=threads, python=request.python)
+    return open_target(name, workload, goal, None, search=threads, access=Access(request.python))
 
 
 def _inspect(request: TrainRequest, config: FrozenTraining, device: Device) -> tuple[DeviceInfo, WorkloadInfo]:

@@ -12,11 +12,13 @@ repeat that `id`:
 | request   | with                                        | answers                                             |
 |-----------|---------------------------------------------|-----------------------------------------------------|
 | `hello`   | `protocol`, `device`, `workload` (or null), | `protocol`, `agent`, `python`, `pid`, `boot_id`,    |
-|           | `python`, `start_up_s` (both optional)      | `device`; with a workload `trainer` and `workload`  |
-| `apply`   | `setting`                                   | `applied`: the setting read back                    |
+|           | `python`, `start_up_s`, `meter` (optional)  | `device`; with a workload `trainer` and `workload`  |
+| `apply`   | `setting`                                   | `applied`, and `fault`: how it does not hold        |
 | `burst`   | `workload`, `setting`, `plan`               | `measurement`                                       |
 | `train`   | `workload`, `plan`                          | `result`                                            |
 | `abort`   |                                             | nothing: the running burst or training answers      |
+| `doctor`  | `trainer` (true: start it), `python`        | `report`: what the machine is, what is wrong        |
+| `recover` |                                             | `restored`: what a killed agent had left            |
 | `restore` |                                             | `restored`: the knobs put back                      |
 | `bye`     |                                             | nothing: the agent restores and ends                |
 

@@ -1,4 +1,4 @@
-"""`python tuner_agent.pyz serve`: the agent. `... trainer PID`: its child."""
+"""`python tuner_agent.pyz serve`: the agent. `... trainer PID`: its child; `... guardian ROOT`: who outlives it."""
 
 import sys
 from typing import List
@@ -10,6 +10,10 @@ def main(arguments: List[str]) -> int:
         from .trainer.main import main as train
 
         return train(int(arguments[1]))
+    if arguments[:1] == ["guardian"] and len(arguments) == 2:
+        from .guardian import guard
+
+        return guard(arguments[1])
     if arguments[:1] == ["serve"] and len(arguments) <= 2:
         from .session import serve
 

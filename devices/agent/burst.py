@@ -6,7 +6,7 @@ first step    warm-up: at least warm_up_s          window: min_s to max_s
                warm_up_max_s
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .series import Rate, is_steady, is_tight, rate, with_burst_spread
 
@@ -41,11 +41,23 @@ class Burst:
         lengths: How long it lasts.
         samples_per_step: Samples of one optimizer step.
         spread: Relative standard deviation of the rate from burst to burst, which no window shows.
+        tight: Whether the power between two moments is known well enough for the window to end.
+
+    Attributes:
+        window: Moments at which the window began and ended, or stands now; None before it begins.
     """
 
-    def __init__(self, lengths: Lengths, samples_per_step: int, spread: float = 0.0) -> None:
+    def __init__(
+        self,
+        lengths: Lengths,
+        samples_per_step: int,
+        spread: float = 0.0,
+        tight: Callable[[float, float], bool] = lambda begin, end: True,
+    ) -> None:
         self._lengths = lengths
         self._spread = spread
+        self._power_tight = tight
+        self.window: Optional[Tuple[float, float]] = None
         self.samples_per_step = samples_per_step
         self._warm_up: List[float] = []
         self._window: List[float] = []
@@ -58,7 +70,9 @@ class Burst:
 
     def add(self, steps: Sequence[Tuple[float, float]]) -> None:
         """Take optimizer steps in: (time stamp of the end, duration), seconds. Those after the end do not count."""
-        for _, duration in steps:
+        for end, duration in steps:
+            if self.phase == "window":
+                self.window = (self.window[0] if self.window else end - duration, end)
             if self.phase == "start":  # the first step pays for what is made only once
                 settled = duration >= self._lengths.warm_up_max_s  # steps so long warm up within the first
                 self.phase = "window" if settled else "warm-up"
@@ -125,6 +139,7 @@ class Burst:
             self.phase = "done"
         elif elapsed_s >= lengths.min_s and self._look(elapsed_s):
             tight = is_tight(rate(self._window), lengths.tolerance)
+            tight = tight and self.window is not None and self._power_tight(*self.window)
             self._tight_looks = self._tight_looks + 1 if tight else 0
             if self._tight_looks == TIGHT_LOOKS:
                 self.phase = "done"

@@ -1,14 +1,18 @@
-"""The device `cpu`: this machine's processors. Its knobs belong to the trainer; nothing of the system is written."""
+"""The device `cpu`: this machine's processors, whatever machine it is."""
 
 import os
 import platform
 import re
-from typing import Any, Dict, List, Optional
+from typing import Dict, List, Optional
 
+from .board import Board, BoardKnob, Fault, Watch
+from .clock import Clock
+from .knobs import find_knobs
+from .meters import find_meter
 from .sysfs import SysFs
 
-THREADS = "cpu_threads"
-BATCH = "batch_size"
+THREADS, CLOCK = "cpu_threads", "cpu_freq_mhz"
+SLOWED = 0.05  # a throttled processor that became this much slower within the window does not count as steady
 
 
 SHARED_SPREAD = 0.09
@@ -23,65 +27,62 @@ OWN_SPREAD = 0.02
 """The same on a machine of one's own: assumed, not measured."""
 
 
-class Cpu:
-    """This machine's CPU as a device.
-
-    Args:
-        sysfs: The machine's files.
-    """
-
-    name = "cpu"
-    metered = False
+class ThrottleWatch(Watch):
+    """Counts of thermal throttling, where the processor keeps some (x86): laptops have them all day, so that they only
+    matter where the burst became slower."""
 
     def __init__(self, sysfs: SysFs) -> None:
         self._sysfs = sysfs
-        self._cpus = usable_cpus(sysfs)
+        self._before = self._count()
 
-    def describe(self) -> Dict[str, Any]:
-        """Name, model, knobs with all values, meter, and what is held fixed."""
-        threads = default_threads(self._sysfs)
-        return {
-            "name": self.name,
-            "model": cpu_model(self._sysfs),
-            "knobs": [{"name": THREADS, "values": thread_steps(self._cpus, threads), "default": threads}],
-            "meter": None,
-            "statistics": [],
-            "held_fixed": self._held_fixed(),
-        }
+    def verdict(self, slowed: float) -> Optional[Fault]:
+        events = self._count() - self._before
+        if not events or slowed <= SLOWED:
+            return None
+        text = "the processor was throttled {} times and became {:.0%} slower within the window"
+        return Fault("throttled", text.format(events, slowed))
 
-    @property
-    def burst_spread(self) -> float:
-        """Relative standard deviation of the rate from burst to burst, beyond what a window shows."""
-        flags = re.search(r"^flags\s*:.*\bhypervisor\b", self._sysfs.read_or("/proc/cpuinfo") or "", flags=re.MULTILINE)
-        return SHARED_SPREAD if flags else OWN_SPREAD
+    def _count(self) -> int:
+        total = 0
+        for cpu in self._sysfs.list("/sys/devices/system/cpu"):
+            name = "/sys/devices/system/cpu/{}/thermal_throttle/core_throttle_count".format(cpu)
+            text = self._sysfs.read_or(name) if cpu[:3] == "cpu" and cpu[3:].isdigit() else None
+            total += int(text) if text and text.isdigit() else 0
+        return total
 
-    def apply(self, setting: Dict[str, float]) -> Dict[str, float]:
-        """The setting, as it will hold: the trainer is told batch and threads with each burst, and reads them back.
 
-        Raises:
-            ValueError: a knob this device does not have, or a value that is no whole number >= 1.
-        """
-        for name, value in setting.items():
-            if name not in (BATCH, THREADS):
-                raise ValueError("cpu has no knob {!r}".format(name))
-            if value != int(value) or value < 1:
-                raise ValueError("{} must be a whole number >= 1, not {!r}".format(name, value))
-        return dict(setting)
+class Cpu(Board):
+    """This machine's CPU as a device: threads, and where they may be written its clocks; metered by RAPL, if that can
+    be read, or by an external meter."""
 
-    def restore(self) -> List[str]:
-        """The knobs put back: none, nothing was written."""
-        return []
+    name = "cpu"
+
+    def __init__(self, sysfs: SysFs, clock: Clock, external: Optional[str] = None) -> None:
+        super().__init__(sysfs, clock)
+        cpus, threads = usable_cpus(sysfs), default_threads(sysfs)
+        self.model = cpu_model(sysfs)
+        self.trainer_knobs = [{"name": THREADS, "values": thread_steps(cpus, threads), "default": threads}]
+        self.held_fixed = {"cpus": cpus}
+        governor = sysfs.read_or("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+        if governor:
+            self.held_fixed["governor"] = governor
+        meter, problems = find_meter(sysfs, clock, external)
+        self.meter = None if problems else meter
+        if external is not None:
+            self.notes = ["{} ({})".format(problem.what, problem.mend) for problem in problems]
+        self.knobs = [knob for knob in find_knobs(sysfs, clock)[0] if knob.name == CLOCK and _settable(sysfs, knob)]
+        flags = re.search(r"^flags\s*:.*\bhypervisor\b", sysfs.read_or("/proc/cpuinfo") or "", flags=re.MULTILINE)
+        self.burst_spread = SHARED_SPREAD if flags else OWN_SPREAD
+
+    def watch(self) -> Watch:
+        return ThrottleWatch(self.sysfs)
 
     def threads(self, setting: Dict[str, float]) -> int:
-        """Threads of torch at a setting."""
-        return int(setting.get(THREADS) or default_threads(self._sysfs))
+        return int(setting.get(THREADS) or default_threads(self.sysfs))
 
-    def _held_fixed(self) -> Dict[str, Any]:
-        fixed: Dict[str, Any] = {"cpus": self._cpus}
-        governor = self._sysfs.read_or("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-        if governor:
-            fixed["governor"] = governor
-        return fixed
+
+def _settable(sysfs: SysFs, knob: BoardKnob) -> bool:
+    return all(sysfs.refusal(name) is None for name in knob.files())
 
 
 def usable_cpus(sysfs: SysFs) -> int:

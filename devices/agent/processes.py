@@ -19,6 +19,12 @@ def _prctl(option: int, value: int) -> None:
         pass
 
 
+def own_program() -> List[str]:
+    """How this agent is started: its Python and its archive, or package; what it shall be follows."""
+    program = sys.argv[0]
+    return [sys.executable, *(["-m", __package__] if os.path.basename(program) == "__main__.py" else [program])]
+
+
 def end_with_parent(parent_pid: int) -> None:
     """Have the kernel kill this process when its parent ends, also when that already happened.
 
@@ -45,10 +51,10 @@ def end_group(pid: int) -> None:
         pass
 
 
-def end_descendants(sysfs: SysFs) -> None:
+def end_descendants() -> None:
     """Kill what this process has for children, again and again until none is left: orphans come up from below."""
     for _ in range(100):
-        children = _children(sysfs)
+        children = _children()
         for pid in children:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -59,8 +65,8 @@ def end_descendants(sysfs: SysFs) -> None:
             return
 
 
-def _children(sysfs: SysFs) -> List[int]:
-    own = str(os.getpid())
+def _children() -> List[int]:
+    own, sysfs = str(os.getpid()), SysFs()  # processes are the machine's, whatever board its files stand for
     found = []
     for name in sysfs.list("/proc"):
         if name.isdigit():

@@ -1,35 +1,66 @@
 """The session: requests of the host, one after another, until it says bye or goes away."""
 
+import json
 import os
 import platform
 import signal
 import sys
 from types import FrameType
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import ALIVE, PROTOCOL, VERSION
+from .board import Board
+from .boards import open_board
 from .bursts import BurstRun
 from .channel import Channel, Message
 from .clock import Clock
-from .cpu import Cpu
+from .doctor import examine_as
 from .failures import AgentError
+from .guard import protect_process
+from .hands import Hands
+from .journal import MEND, recover
+from .nvidia.files import NvmlFiles
 from .processes import adopt_orphans
 from .supervisor import Supervisor
 from .sysfs import SysFs
+from .trainer_process import TrainerProcess
 
 TRAINING_SILENCE_S = 600.0  # longest time for one micro-batch: between two there are signs of life
 ALIVE_S = 2.0  # longest silence towards the host while it waits for an answer
-BOARDS = {Cpu.name: Cpu}
+MARKER = "/.fake-board"
 
 
 def serve(sysfs_root: str = "/") -> int:
     """Serve the host on standard input and output; the exit status."""
-    clock = Clock()
+    sysfs = NvmlFiles(sysfs_root)
+    fake = read_marker(sysfs)
+    clock = Clock(fake.speed)
     channel = Channel(os.dup(0), os.dup(1), clock)
     adopt_orphans()
+    if sysfs.real:
+        protect_process(sysfs)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
-    return Session(channel, clock, SysFs(sysfs_root)).run()
+    return Session(channel, clock, sysfs, fake.trainer).run()
+
+
+class Marker(NamedTuple):
+    """What a fake board says of itself: how fast its time runs, and the program that trains on it."""
+
+    speed: float = 1.0
+    trainer: Optional[List[str]] = None
+
+
+def read_marker(sysfs: SysFs) -> Marker:
+    """The marker of a fake board's root; that of every other root says nothing."""
+    text = None if sysfs.real else sysfs.read_or(MARKER)
+    if text is None:
+        return Marker()
+    try:
+        found = json.loads(text)
+        return Marker(float(found["speed"]), [str(part) for part in found["trainer"]])
+    except (ValueError, KeyError, TypeError):
+        return Marker()
 
 
 def _leave(number: int, frame: Optional[FrameType]) -> None:
@@ -42,14 +73,27 @@ class Session:
     Args:
         host: The channel to it.
         clock, sysfs: Time and files.
+        trainer: Program and arguments of the trainer, where it is not this agent's own.
+        launch: Starts a trainer; a fake board's runs in the same process.
     """
 
-    def __init__(self, host: Channel, clock: Clock, sysfs: SysFs) -> None:
+    def __init__(
+        self,
+        host: Channel,
+        clock: Clock,
+        sysfs: SysFs,
+        trainer: Optional[List[str]] = None,
+        launch: Callable[[List[str], Clock], TrainerProcess] = TrainerProcess,
+    ) -> None:
         self._host = host
         self._sysfs = sysfs
         self._clock = clock
         self._supervisor = Supervisor(host, clock, sysfs, self._tick)
-        self._board: Optional[Cpu] = None
+        self._supervisor.trainer = trainer
+        self._supervisor.launch = launch
+        self._board: Optional[Board] = None
+        self._asked: Any = None
+        self._hands: Optional[Hands] = None
         self._id: Any = None
         self._told = 0.0
         self._loaded: List[Any] = []
@@ -65,8 +109,9 @@ class Session:
                     self._answer(message)
         finally:
             self._supervisor.kill()
-            if self._board is not None:
-                self._board.restore()
+            self._put_back()
+            if self._board is not None and self._board.meter is not None:
+                self._board.meter.close()
 
     def _answer(self, message: Message) -> None:
         number = message.get("id")
@@ -106,10 +151,29 @@ class Session:
         self._told = self._clock.monotonic()
         self._host.send({"id": self._id, "event": event})
 
-    def _require_board(self) -> Cpu:
-        if self._board is None:
+    def _require_board(self) -> Tuple[Board, Hands]:
+        if self._board is None or self._hands is None:
             raise AgentError("input", "no device yet", "hello comes first")
-        return self._board
+        return self._board, self._hands
+
+    def _recover(self) -> List[str]:
+        """Put back what an agent that was killed left behind, before anything is read: it would pass for as found.
+
+        Raises:
+            AgentError: `device`: a value could not be put back, or that agent lives.
+        """
+        result = recover(self._sysfs, self._clock)
+        if result.failed:
+            raise AgentError("device", "an earlier run left knobs changed: {}".format("; ".join(result.failed)), MEND)
+        return result.names
+
+    def _put_back(self) -> None:
+        """What the end of a session can still do; what it cannot, the journal keeps for the next one."""
+        if self._hands is not None:
+            try:
+                self._hands.restore()
+            except AgentError as error:
+                sys.stderr.write("{} ({})\n".format(error.message, error.hint))
 
     # ---- requests
 
@@ -117,10 +181,14 @@ class Session:
         if message.get("protocol") != PROTOCOL:
             text = "this agent speaks protocol {}, the host {}".format(PROTOCOL, message.get("protocol"))
             raise AgentError("device", text, "use the agent of the same version")
-        name = message.get("device")
-        if name not in BOARDS:
-            raise AgentError("input", "this machine is no '{}'".format(name), "devices: {}".format(", ".join(BOARDS)))
-        self._board = BOARDS[name](self._sysfs)
+        name = str(message.get("device"))
+        if self._board is None or name != self._asked:
+            self._put_back()
+            self._recover()
+            self._board = open_board(name, self._sysfs, self._clock, message.get("meter"))
+            self._asked = name
+            self._hands = Hands(self._board, self._clock)
+        self._supervisor.device = self._board.torch_device
         self._supervisor.python = message.get("python")
         self._supervisor.start_up_s = float(message.get("start_up_s") or self._supervisor.start_up_s)
         found: Dict[str, Any] = {}
@@ -138,16 +206,41 @@ class Session:
             device=self._board.describe(),
         )
 
+    def _on_doctor(self, message: Message) -> Dict[str, Any]:
+        """What this machine is and what is wrong; with `trainer` also whether its torch works and sees the GPU."""
+        report = examine_as(message.get("device"), self._sysfs, self._clock)
+        if not message.get("trainer"):
+            return {"report": report}
+        self._tell({"phase": "load"})
+        self._supervisor.python = message.get("python")
+        self._supervisor.device = "cuda" if report["gpu"] and self._sysfs.real else "cpu"
+        report["trainer"] = None
+        try:
+            self._supervisor.start()
+            report["trainer"] = self._supervisor.versions
+        except AgentError as error:
+            report["problems"].append({"what": error.message, "mend": error.hint or "tune doctor --python PATH"})
+        finally:
+            self._supervisor.kill()
+        return {"report": report}
+
+    def _on_recover(self, message: Message) -> Dict[str, Any]:
+        return {"restored": self._recover()}
+
     def _on_apply(self, message: Message) -> Dict[str, Any]:
-        return {"applied": self._require_board().apply(message["setting"])}
+        board, hands = self._require_board()
+        fault = hands.hold(message["setting"])
+        return {"applied": message["setting"], "fault": None if fault is None else fault._asdict()}
 
     def _on_burst(self, message: Message) -> Dict[str, Any]:
         known = message["workload"] in self._loaded
-        run = BurstRun(self._supervisor, self._require_board(), self._sysfs, self._tell, known)
+        board, hands = self._require_board()
+        run = BurstRun(self._supervisor, board, hands, self._tell, known)
         return {"measurement": run.run(message["workload"], message["setting"], message["plan"])}
 
     def _on_train(self, message: Message) -> Dict[str, Any]:
-        board, plan = self._require_board(), message["plan"]
+        (board, hands), plan = self._require_board(), message["plan"]
+        hands.hold(plan["setting"])
         self._supervisor.load(message["workload"])
 
         def hear(event: Dict[str, Any]) -> bool:
@@ -167,4 +260,4 @@ class Session:
         return {"result": result}
 
     def _on_restore(self, message: Message) -> Dict[str, Any]:
-        return {"restored": [] if self._board is None else self._board.restore()}
+        return {"restored": [] if self._hands is None else self._hands.restore()}

@@ -2,7 +2,6 @@
 wanted any more. While it waits for the trainer it also listens to the host.
 """
 
-import os
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
@@ -10,6 +9,7 @@ from .channel import Channel, Message
 from .clock import Clock
 from .failures import AgentError
 from .memory import MIB, MemoryGuard, resident_bytes
+from .processes import own_program
 from .sysfs import SysFs
 from .trainer_process import TrainerProcess
 
@@ -20,6 +20,7 @@ LEAK_FACTOR, LEAK_SLACK = 2, 512 * MIB  # a trainer that holds more than this af
 
 Hear = Callable[[Dict[str, Any]], bool]
 """Told every event of a request; True asks the trainer to stop."""
+Look = Callable[[], bool]
 
 
 class Supervisor:
@@ -32,12 +33,18 @@ class Supervisor:
 
     Attributes:
         python: The trainer's Python; None: the agent's own.
+        device: Where torch trains: `cpu` or `cuda`.
+        launch: Starts a trainer.
+        trainer: Program and arguments of another trainer, that of a fake board; None: this agent's.
         start_up_s: Longest silence while the trainer starts and takes its first step.
         versions: Python and torch of the trainer that was started last.
     """
 
     def __init__(self, host: Channel, clock: Clock, sysfs: SysFs, tick: Callable[[], None]) -> None:
         self.python: Optional[str] = None
+        self.device = "cpu"
+        self.launch: Callable[[List[str], Clock], TrainerProcess] = TrainerProcess
+        self.trainer: Optional[List[str]] = None
         self.start_up_s = START_UP_S
         self.versions: Dict[str, str] = {}
         self.clock = clock
@@ -62,7 +69,7 @@ class Supervisor:
         self.kill()
         command = self._command()
         try:
-            self._trainer = TrainerProcess(command, self.clock, self._sysfs)
+            self._trainer = self.launch(command, self.clock)
         except OSError as error:
             text = "the trainer does not start: {}: {}".format(command[0], error.strerror or error)
             raise AgentError("device", text, "--python PATH, of a Python that imports torch") from error
@@ -72,6 +79,10 @@ class Supervisor:
             self.kill()
             raise
         self.versions = ready["ready"]
+        if self.device == "cuda" and self.trainer is None and "gpu" not in self.versions:
+            self.kill()
+            text = "torch {} of {} does not see the GPU".format(self.versions.get("torch"), command[0])
+            raise AgentError("device", text, "--python PATH, of a Python whose torch is built for this GPU")
 
     def load(self, workload: Dict[str, Any]) -> Dict[str, Any]:
         """Start where needed, load a workload, and say what the trainer found.
@@ -88,14 +99,14 @@ class Supervisor:
                 raise AgentError("oom" if error.kind == "oom" else "input", text, error.hint) from error
             raise
         if self._rest_bytes is None and self._trainer is not None:
-            self._rest_bytes = resident_bytes(self._sysfs, self._trainer.pid)
+            self._rest_bytes = resident_bytes(SysFs(), self._trainer.pid)
         return info
 
     def rest(self) -> None:
         """After a burst: start anew next time where the trainer kept a lot of memory."""
         if self._trainer is None or self._rest_bytes is None:
             return
-        held = resident_bytes(self._sysfs, self._trainer.pid)
+        held = resident_bytes(SysFs(), self._trainer.pid)
         if held is not None and held > LEAK_FACTOR * self._rest_bytes + LEAK_SLACK:
             self.kill()
 
@@ -107,9 +118,7 @@ class Supervisor:
         self._rest_bytes = None
 
     def _command(self) -> List[str]:
-        program = sys.argv[0]
-        module = ["-m", __package__] if os.path.basename(program) == "__main__.py" else [program]
-        return [self.python or sys.executable, *module, "trainer"]
+        return self.trainer or [self.python or sys.executable, *own_program()[1:], "trainer"]
 
     # ---- conversation
 
@@ -122,13 +131,27 @@ class Supervisor:
         """Whether the host wants the running request to end, or has gone."""
         return self._aborts > 0 or self._host.closed
 
-    def exchange(self, request: str, silence_s: float, hear: Hear, patient: bool = False, **parameters: Any) -> Any:
+    @property
+    def trainer_pid(self) -> Optional[int]:
+        """Process id of the trainer, which leads a group of its own; None without one."""
+        return None if self._trainer is None else self._trainer.pid
+
+    def exchange(
+        self,
+        request: str,
+        silence_s: float,
+        hear: Hear,
+        look: Look = lambda: False,
+        patient: bool = False,
+        **parameters: Any,
+    ) -> Any:
         """Have the trainer do something, to its end.
 
         Args:
             request: What.
             silence_s: Longest time without an event; a `hear` may lengthen it by `allow`.
             hear: Told every event.
+            look: Called about ten times a second; True ends it, the trainer itself where it does not stop soon.
             patient: On an abort, wait for the trainer to come to an end by itself; a second abort ends it.
             parameters: Of the request.
 
@@ -137,9 +160,9 @@ class Supervisor:
                 gone, except where it refused to load a workload.
         """
         assert self._trainer is not None
-        number = self._trainer.ask(request, **parameters)
+        number = self._trainer.ask(request, device=self.device, **parameters)
         try:
-            return self._follow(number, silence_s, hear, patient=patient)
+            return self._follow(number, silence_s, hear, look, patient=patient)
         except AgentError as error:
             if error.kind != "input" or request != "load":
                 self.kill()
@@ -150,7 +173,13 @@ class Supervisor:
         self._silence_s = silence_s
 
     def _follow(
-        self, number: int, silence_s: float, hear: Hear, patient: bool = False, until_ready: bool = False
+        self,
+        number: int,
+        silence_s: float,
+        hear: Hear,
+        look: Look = lambda: False,
+        patient: bool = False,
+        until_ready: bool = False,
     ) -> Dict[str, Any]:
         trainer = self._trainer
         assert trainer is not None
@@ -160,6 +189,7 @@ class Supervisor:
         looked = heard
         stopping = False
         aborted_at: Optional[float] = None
+        ended_at: Optional[float] = None
         while True:
             message = self._next(trainer)
             now = self.clock.monotonic()
@@ -187,6 +217,13 @@ class Supervisor:
                 shortage = guard.shortage()
                 if shortage is not None:
                     raise AgentError("oom", shortage)
+                if ended_at is None and look():
+                    ended_at = now
+                    if not stopping:
+                        trainer.ask("stop")
+                        stopping = True
+                if ended_at is not None and now - ended_at > STOP_GRACE_S:
+                    raise AgentError("aborted", "ended by the guard")
             if self.aborted:
                 if aborted_at is None:
                     trainer.ask("stop")

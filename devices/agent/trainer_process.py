@@ -20,14 +20,13 @@ class TrainerProcess:
 
     Args:
         command: Program and arguments; the agent's process id is added.
-        clock, sysfs: The agent's.
+        clock: The agent's.
 
     Raises:
         OSError: the program cannot be started.
     """
 
-    def __init__(self, command: List[str], clock: Clock, sysfs: SysFs) -> None:
-        self._sysfs = sysfs
+    def __init__(self, command: List[str], clock: Clock) -> None:
         self._requests = 0
         self._process = subprocess.Popen(
             [*command, str(os.getpid())],
@@ -43,7 +42,7 @@ class TrainerProcess:
         self._process.stdout.close()
         self._process.stdin.close()
         try:  # when memory runs out the kernel shall take the trainer, not the agent or the desktop
-            sysfs.write("/proc/{}/oom_score_adj".format(self.pid), "1000")
+            SysFs().write("/proc/{}/oom_score_adj".format(self.pid), "1000")
         except OSError:
             pass
         self._words: Deque[int] = collections.deque(maxlen=LAST_WORDS)
@@ -82,7 +81,7 @@ class TrainerProcess:
         """End it and every process it started; may be called again."""
         end_group(self.pid)
         self._process.wait()
-        end_descendants(self._sysfs)
+        end_descendants()
         self.channel.close()
 
     def _listen(self) -> None:

@@ -9,153 +9,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Curve = tuple[tuple[float, float], ...]
-"""Points (clock in MHz, value), ascending; straight lines between them, constant outside."""
+from devices.catalog.parts import (
+    BOARD_KNOBS,
+    CONSUMERS,
+    CPU_KNOB,
+    GPU_KNOB,
+    Curve,
+    Gpu,
+    Memory,
+    Meter,
+    Power,
+    Preset,
+    Protocol,
+    Timing,
+)
+from devices.device import Pins
+from devices.errors import InputError
 
-
-@dataclass(frozen=True)
-class Preset:
-    """What a power mode pins while the GPU clock and the batch size are searched.
-
-    Attributes:
-        gpu_max_mhz: The mode's cap on the GPU clock, or None.
-        note: A sentence the user should know about the mode.
-    """
-
-    name: str
-    cpu_cores: int
-    cpu_freq_mhz: float
-    emc_freq_mhz: float
-    gpu_max_mhz: float | None = None
-    note: str | None = None
-
-    def pinned(self, knob: str) -> float:
-        """The value the mode pins `cpu_cores`, `cpu_freq_mhz` or `emc_freq_mhz` to."""
-        return {"cpu_cores": self.cpu_cores, "cpu_freq_mhz": self.cpu_freq_mhz, "emc_freq_mhz": self.emc_freq_mhz}[knob]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How fast the board works.
-
-    Attributes:
-        gpu_flops_per_cycle: Sustained by training kernels.
-        gpu_kernel_cycles: GPU cycles to fill and drain the chip, lost once a kernel.
-        emc_bytes_per_cycle: Sustained by them, of the counted traffic (which knows neither caches nor workspaces).
-        stream_bytes_per_cycle: Sustained by the optimizer's update, which only streams.
-        roofline_exponent: p of (compute^p + memory^p)^(1/p): how sharply the slower of the two decides.
-        launch_cycles: CPU cycles to launch one kernel, on the one thread that does it.
-        step_cycles: CPU cycles a step costs that thread while the GPU waits (hand-over of the batch, reading the loss).
-        loader_workers: Processes that prepare samples.
-        loader_cycles_per_byte: CPU cycles to prepare a sample, per byte the model gets.
-        background_cycles_per_s: CPU cycles a second that the system and the sampling of the sensors take.
-        pipeline_exponent: As `roofline_exponent`, of the stages loaders, launches and GPU, which queues decouple.
-        step_cv: Standard deviation over mean of the step time, by CPU clock.
-    """
-
-    gpu_flops_per_cycle: float
-    gpu_kernel_cycles: float
-    emc_bytes_per_cycle: float
-    stream_bytes_per_cycle: float
-    roofline_exponent: float
-    launch_cycles: float
-    step_cycles: float
-    loader_workers: int
-    loader_cycles_per_byte: float
-    background_cycles_per_s: float
-    pipeline_exponent: float
-    step_cv: Curve
-
-
-@dataclass(frozen=True)
-class Power:
-    """What the board draws. Capacitances in nF: C V^2 f with f in GHz gives watts.
-
-    Attributes:
-        base_w: Module beside the rails below, at any load.
-        gpu_volts, cpu_volts: Supply voltage by clock.
-        gpu_leak_w_per_v2, core_leak_w_per_v2: Leakage of the GPU and of one online core, over V^2.
-        gpu_clock_nf: Clock tree of the busy GPU; an idle, ungated GPU keeps `gpu_idle_share` of it.
-        gpu_pj_per_flop: Energy of a floating-point operation at 1 V.
-        core_nf: One busy core; an idle online core keeps `core_idle_share` of it.
-        soc_w, soc_w_per_emc_ghz: SOC rail: fabric and memory controller.
-        soc_pj_per_byte: SOC rail: traffic.
-        dram_w_per_emc_ghz, dram_pj_per_byte: Memory chips, seen in the total only.
-        loss_per_w: Loss of the regulators, per square watt of everything they feed.
-    """
-
-    base_w: float
-    gpu_volts: Curve
-    cpu_volts: Curve
-    gpu_leak_w_per_v2: float
-    gpu_clock_nf: float
-    gpu_idle_share: float
-    gpu_pj_per_flop: float
-    core_leak_w_per_v2: float
-    core_nf: float
-    core_idle_share: float
-    soc_w: float
-    soc_w_per_emc_ghz: float
-    soc_pj_per_byte: float
-    dram_w_per_emc_ghz: float
-    dram_pj_per_byte: float
-    loss_per_w: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Memory shared by the system and the GPU.
-
-    Attributes:
-        total_mib: As the kernel reports it.
-        reserved_mib: System, CUDA context and libraries, trainer and loaders before any data.
-        workspace_share: Peak over the kept activations: workspaces, gradients in flight, fragmentation.
-        prefetched_batches: Batches the loaders hold ready.
-    """
-
-    total_mib: float
-    reserved_mib: float
-    workspace_share: float
-    prefetched_batches: float
-
-
-@dataclass(frozen=True)
-class Meter:
-    """The power meter and what varies under it.
-
-    Attributes:
-        rail: What the total is the power of, in words.
-        lag_s: Time constant of the readings.
-        quantum_w: Step of the readings.
-        ripple: Standard deviation over mean of the readings under a constant load.
-        power_spread, time_spread: The same of the means of repeated bursts (temperature, placement in memory).
-    """
-
-    rail: str
-    lag_s: float
-    quantum_w: float
-    ripple: float
-    power_spread: float
-    time_spread: float
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """What a burst costs beside its window, in seconds."""
-
-    setting_change_s: float
-    warm_up_s: float
-    first_step_s: float
+__all__ = [
+    "BOARD_KNOBS",
+    "CONSUMERS",
+    "CPU_KNOB",
+    "GPU_KNOB",
+    "Board",
+    "Curve",
+    "Meter",
+    "Preset",
+    "find_board",
+    "load_catalog",
+]
 
 
 @dataclass(frozen=True)
 class Board:
-    """A board that can be emulated. Clocks in MHz, ascending."""
+    """A board that can be emulated. Clocks in MHz, ascending.
+
+    Attributes:
+        gpu_freq_mhz: Empty on a board whose CPU trains.
+        emc_freq_mhz: Clocks of the memory; one where it is fixed.
+        gpu: None on a board whose CPU trains.
+        meter: None on a board that cannot tell its power: no cap can be held.
+    """
 
     name: str
     aliases: tuple[str, ...]
     model: str
-    gpu_freq_mhz: tuple[float, ...]
     cpu_freq_mhz: tuple[float, ...]
     cpu_cores: tuple[int, ...]
     emc_freq_mhz: tuple[float, ...]
@@ -166,25 +64,72 @@ class Board:
     timing: Timing
     power: Power
     memory: Memory
-    meter: Meter
     protocol: Protocol
+    gpu_freq_mhz: tuple[float, ...] = ()
+    gpu: Gpu | None = None
+    meter: Meter | None = None
 
     def steps(self, knob: str) -> tuple[float, ...]:
-        """The values of the board for `gpu_freq_mhz`, `cpu_cores`, `cpu_freq_mhz` or `emc_freq_mhz`."""
+        """The values of the board for one of `BOARD_KNOBS`; empty where it does not have that knob."""
         return {
-            "gpu_freq_mhz": self.gpu_freq_mhz,
+            GPU_KNOB: self.gpu_freq_mhz,
             "cpu_cores": self.cpu_cores,
-            "cpu_freq_mhz": self.cpu_freq_mhz,
+            CPU_KNOB: self.cpu_freq_mhz,
             "emc_freq_mhz": self.emc_freq_mhz,
         }[knob]
+
+    @property
+    def speed_knob(self) -> str:
+        """The clock of what trains, which is always searched: the GPU's where there is one, else the CPU's."""
+        return GPU_KNOB if self.gpu is not None else CPU_KNOB
+
+    @property
+    def pinned_knobs(self) -> tuple[str, ...]:
+        """The knobs a preset pins: all others."""
+        return tuple(name for name in BOARD_KNOBS if name != self.speed_knob and self.steps(name))
+
+    @property
+    def extra_knobs(self) -> tuple[str, ...]:
+        """The pinned knobs that can be searched too: those with a choice."""
+        return tuple(name for name in self.pinned_knobs if len(self.steps(name)) > 1)
 
     def preset(self, name: str) -> Preset | None:
         """The preset of that name in any case of letters, or None."""
         return next((p for p in self.presets if p.name.lower() == name.lower()), None)
 
+    def known_preset(self, name: str) -> Preset:
+        """The preset of that name in any case of letters.
+
+        Raises:
+            InputError: there is none; the presets are named.
+        """
+        preset = self.preset(name)
+        if preset is None:
+            raise InputError(
+                f"{self.name} has no preset '{name}'", hint=f"presets: {', '.join(p.name for p in self.presets)}"
+            )
+        return preset
+
+    def pins(self, name: str) -> Pins:
+        """What the preset of that name holds, and the clock it limits.
+
+        Raises:
+            InputError: there is no such preset.
+        """
+        preset = self.known_preset(name)
+        pinned = {knob: value for knob in self.pinned_knobs if (value := preset.pinned(knob)) is not None}
+        return Pins(pinned, {} if preset.gpu_max_mhz is None else {GPU_KNOB: preset.gpu_max_mhz})
+
+    def speed_steps(self, preset: Preset) -> tuple[float, ...]:
+        """The values of the speed knob that a preset leaves open."""
+        steps = self.steps(self.speed_knob)
+        if self.speed_knob != GPU_KNOB or preset.gpu_max_mhz is None:
+            return steps
+        return tuple(step for step in steps if step <= preset.gpu_max_mhz)
+
 
 def load_catalog() -> tuple[Board, ...]:
-    """Every board of the catalog, by file name."""
+    """Every board of the catalog, by name."""
     return _load()
 
 
@@ -196,15 +141,14 @@ def find_board(name: str) -> Board | None:
 
 @functools.cache
 def _load() -> tuple[Board, ...]:
-    return tuple(_read_board(path) for path in sorted(Path(__file__).parent.glob("*.toml")))
+    return tuple(_read_board(path) for path in sorted(Path(__file__).parent.glob("*.toml"), key=lambda path: path.stem))
 
 
 def _read_board(path: Path) -> Board:
     """A field that is missing or unknown is a TypeError: the files are ours, and a test reads all of them."""
     document = _frozen(tomllib.loads(path.read_text(encoding="utf-8")))
-    parts = {"timing": Timing, "power": Power, "memory": Memory, "meter": Meter, "protocol": Protocol}
-    for name, part in parts.items():
-        document[name] = part(**document[name])
+    parts = {"timing": Timing, "gpu": Gpu, "power": Power, "memory": Memory, "meter": Meter, "protocol": Protocol}
+    document |= {name: part(**document[name]) for name, part in parts.items() if name in document}
     document["presets"] = tuple(Preset(name=name, **values) for name, values in document["presets"].items())
     return Board(**document)
 

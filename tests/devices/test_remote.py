@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from devices.device import BurstPlan, Device, Setting, WorkloadSpec, open_device
+from devices.device import Access, BurstPlan, Device, Setting, WorkloadSpec, open_device
 from devices.errors import DeviceError, DeviceLostError, InputError
 from devices.measurement import Status
 from devices.remote import AgentDevice
@@ -117,7 +117,7 @@ def test_threads_are_held_fixed_unless_searched() -> None:
         ({"values": {"batch_size": [0]}}, "whole number"),
         ({"values": {"cpu_threads": [100000]}, "search": ["cpu_threads"]}, "no step 100000"),
         ({"preset": "15W"}, "has no preset"),
-        ({"python": "no-such-python"}, "no program 'no-such-python'"),
+        ({"access": Access("no-such-python")}, "no program 'no-such-python'"),
     ],
 )
 def test_wrong_options(options: Mapping[str, Any], words: str) -> None:
@@ -257,24 +257,11 @@ def test_a_python_in_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "wrap").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (tmp_path / "wrap").chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    with AgentDevice("cpu", workload=spec(), python="./wrap") as device:
+    with AgentDevice("cpu", workload=spec(), access=Access("./wrap")) as device:
         assert device.describe().name == "cpu"
     (tmp_path / "wrap").write_text(f'#!/bin/sh\n{sys.executable} "$@"\n')
     with pytest.raises(DeviceError, match="a wrapper must exec Python"):
-        AgentDevice("cpu", workload=spec(), python="./wrap")
-
-
-def test_an_abort_between_the_two_requests_of_a_burst(cpu: AgentDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = cpu._agent.ask
-
-    def late(request: str, *arguments: Any, **parameters: Any) -> Any:
-        reply = ask(request, *arguments, **parameters)
-        if request == "apply":
-            cpu.abort()
-        return reply
-
-    monkeypatch.setattr(cpu._agent, "ask", late)
-    assert cpu.measure(setting(cpu), spec(), replace(SHORT, min_s=60, max_s=60)).status is Status.ABORTED
+        AgentDevice("cpu", workload=spec(), access=Access("./wrap"))
 
 
 def test_what_fails_to_load_again_is_a_status(tmp_path: Path) -> None:
@@ -310,7 +297,7 @@ def test_the_host_may_be_killed(tmp_path: Path) -> None:
     script = tmp_path / "host.py"
     script.write_text(
         "from devices.remote import AgentDevice\n"
-        "from devices.device import BurstPlan, WorkloadSpec\n"
+        "from devices.device import Access, BurstPlan, WorkloadSpec\n"
         f"workload = WorkloadSpec({str(MISBEHAVING) + ':make'!r})\n"
         "device = AgentDevice('cpu', workload=workload)\n"
         "print(device.pid, flush=True)\n"
@@ -331,7 +318,7 @@ def test_a_python_without_torch(tmp_path: Path) -> None:
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
     python.chmod(0o755)
     with pytest.raises(DeviceError, match="has no torch that works") as refusal:
-        AgentDevice("cpu", workload=spec(), python=str(python))
+        AgentDevice("cpu", workload=spec(), access=Access(str(python)))
     assert "--python" in (refusal.value.hint or "")
 
 

@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "list": ("tuner.cli.studies:list_studies", "List the studies."),
     "export": ("tuner.cli.studies:export", "Print a study or a frozen config as JSON, YAML or CSV."),
     "profile": ("tuner.cli.profile:profile", "Import, check and show recorded profiles."),
+    "doctor": ("tuner.cli.doctor:doctor", "Say what this machine is as a device, and what is wrong."),
     "devices": ("tuner.cli.devices:devices", "List the devices, their knobs and presets."),
 }
 """Name -> (module:attribute, short help): `tune --help` imports no command."""

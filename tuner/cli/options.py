@@ -72,6 +72,20 @@ def store_option(command: Command) -> Command:
     return click.option("--store", metavar="URL", help=text)(command)
 
 
+def root_option(command: Command) -> Command:
+    """`--sysfs-root`: where the board's files are."""
+    text = "The board's files are under this folder: a fake board's, or a copy; such figures are emulated."
+    return click.option("--sysfs-root", default="/", metavar="DIR", help=text)(command)
+
+
+def access_options(command: Command) -> Command:
+    """`--emulate`, `--meter`, `--sysfs-root`: which device answers, and what measures its power."""
+    command = root_option(command)
+    text = "Another power meter: a command that prints watts, one a line, or an http address that answers them."
+    command = click.option("--meter", metavar="COMMAND|URL", help=text)(command)
+    return click.option("--emulate", is_flag=True, help="Emulate the board even where it is here.")(command)
+
+
 def workload_options(command: Command) -> Command:
     """`--workload-arg`, `--data`, `--python`: how what is trained is made, and by which Python."""
     for option in (

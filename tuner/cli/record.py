@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli.command import TuneCommand
-from tuner.cli.options import Power, json_option, print_json, space_options, split_names, unique, workload_options
+from tuner.cli.options import (
+    Power,
+    access_options,
+    json_option,
+    print_json,
+    space_options,
+    split_names,
+    unique,
+    workload_options,
+)
 from tuner.interrupt import Interrupts
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ NOTHING_YET: dict[str, Any] = {
 @click.option("--workload", metavar="W", default="resnet18", show_default=True, help="What is trained.")
 @workload_options
 @space_options
+@access_options
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Bursts a setting."
 )
@@ -106,6 +116,7 @@ def _record(options: dict[str, Any], interrupts: Interrupts) -> int:
 
 def _open(options: dict[str, Any], workload: WorkloadSpec) -> tuple[Device, tuple[str, ...]]:
     """The device asked for, and sentences for the user."""
+    from devices.device import Access
     from tuner.goal import Cap, find_goal
     from tuner.target import AUTO_PRESET, open_target
 
@@ -118,6 +129,6 @@ def _open(options: dict[str, Any], workload: WorkloadSpec) -> tuple[Device, tupl
         search=split_names(options["search"]),
         values=unique(options["values"], "--values"),
         seed=options["seed"],
-        python=options["python"],
+        access=Access(options["python"], options["sysfs_root"], options["meter"], options["emulate"]),
     )
     return device, (*device.describe().notes, *notes)

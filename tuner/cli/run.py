@@ -10,6 +10,7 @@ import click
 from tuner.cli.command import TuneCommand
 from tuner.cli.options import (
     Power,
+    access_options,
     json_option,
     noise_options,
     print_json,
@@ -53,7 +54,7 @@ NOTHING_YET: dict[str, Any] = {
 )
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of strategy and noise.  [default: 0]")
 @noise_options
-@click.option("--emulate", is_flag=True, help="Emulate the board even where it is here.")
+@access_options
 @click.option("--study", "name", metavar="NAME", help="Name of the study.  [default: device-workload-goal-cap]")
 @click.option("--fresh", is_flag=True, help="Start anew; an earlier study of that name is kept under another.")
 @store_option

@@ -23,6 +23,7 @@ _TRIES = 4
 _ITERATIONS, _SAMPLE_ITERATIONS = 10, 4
 SIZES = np.array([[0.03, 0.06, 0.12], [0.03, 0.06, 0.12]])
 """Sizes of the residual that are tried, for step time and for power: relative standard deviations."""
+CPU_FACTOR = 2.0  # where a CPU trains, its caches make step time jump
 _SIZE_WEIGHT = np.array([0.25, 0.5, 0.25])
 
 
@@ -191,7 +192,8 @@ def weigh(
     correlation = kernel[np.ix_(row, row)] * same_output
     own = near[np.ix_(row, row)] * same_output * roughness[output] ** 2 + np.diag(readings.variance)
     powers = SIZES[1] if (output == 1).any() else SIZES[1, :1]
-    sizes = [(time, power) for time in SIZES[0] for power in powers]
+    factor = CPU_FACTOR if form.on_cpu else 1.0
+    sizes = [(factor * time, power) for time in SIZES[0] for power in powers]
     begin = [[*starts(form, readings, b.mean), *also] for b in beliefs]
     chosen = [(b, s, start) for b, found in enumerate(begin) for s in range(len(sizes)) for start in found]
     belief, which = np.array([b for b, _, _ in chosen]), np.array([s for _, s, _ in chosen])
@@ -205,7 +207,7 @@ def weigh(
     )
     log_weight = (
         np.array([b.log_weight for b in beliefs])[belief]
-        + np.log([_SIZE_WEIGHT[np.searchsorted(SIZES[j], [s[j] for s in sizes])] for j in (0, 1)]).sum(0)[which]
+        + np.log([_SIZE_WEIGHT[t] * _SIZE_WEIGHT[p] for t in range(len(SIZES[0])) for p in range(len(powers))])[which]
     )
     log_det = np.linalg.slogdet(prior)[1][belief] + np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(curvature)[1]
     log_weight -= loss + log_det / 2

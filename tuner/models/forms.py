@@ -47,6 +47,7 @@ RISING = frozenset({GPU, CPU, EMC, CORES, THREADS, LIMIT})
 """Knobs that power rises with at a fixed batch size."""
 _KNOWN = {BATCH_KNOB, *RISING}
 _IDLE_CORE = 0.3  # of a busy core's power
+_DELTA = {False: 0.06, True: 0.15}  # a CPU's caches do not hold what a large batch needs; a GPU hides that
 _VAGUE = 5.0
 _IDLE_TO_WORK = 3.5  # logarithm: idle power of a device that is hardly loaded, in units of what work adds
 
@@ -76,6 +77,7 @@ class Form:
         self.batch, self.limit, self.emc = BATCH_KNOB in names, LIMIT in names, EMC in names
         self.cores = next((name for name in (CORES, THREADS) if name in names), None)
         self.cpu_works = GPU not in names and not self.limit and bool(names & {CPU, CORES, THREADS})
+        self.on_cpu = physics and GPU not in names and not self.limit
         self.gpu = GPU in names or self.cpu_works
         self.cpu = CPU in names and not self.cpu_works
         self.host_cores = self.cores if not self.cpu_works else None
@@ -95,7 +97,7 @@ class Form:
         if self.batch:
             found.append(Coefficient("c0", -2.0, 1.2))
             if not self.plain:
-                found += [Coefficient("delta", 0.0, 0.06), Coefficient("hump", 0.0, 0.08)]
+                found += [Coefficient("delta", 0.0, _DELTA[self.on_cpu]), Coefficient("hump", 0.0, 0.08)]
         if self.cpu:
             found.append(Coefficient("t_cpu", -2.0, 1.5))
         if (self.batch and not self.plain) or self.cpu or self.host_cores:

@@ -5,34 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devices.catalog import load_catalog
+from devices.catalog import Board, Preset, load_catalog
 from devices.device import LOCAL_DEVICES, DeviceInfo
-from devices.emulated import PRESET_KNOBS, EmulatedDevice
+from devices.emulated import EmulatedDevice
+from devices.errors import DeviceError
 from devices.remote import local_info
 from tuner.report.screen import console
+from tuner.target import preset_text
+
+_LOCAL_EXTRA_KNOBS = ("cpu_threads",)
+_MOST_LISTED = 16
 
 
 def devices_document() -> list[dict[str, Any]]:
     """One entry a device: names, who answers, knobs with values, presets with what they pin; this machine first."""
-    entries = [_entry(local_info(name)) for name in LOCAL_DEVICES]
+    entries = [_local_entry(name) for name in LOCAL_DEVICES]
     for board in load_catalog():
-        info = EmulatedDevice(board, preset=board.presets[0].name, search=PRESET_KNOBS).describe()
-        presets = [
-            {"name": p.name, **{knob: p.pinned(knob) for knob in PRESET_KNOBS}, "gpu_max_mhz": p.gpu_max_mhz}
-            for p in board.presets
-        ]
-        entries.append(_entry(info, board.aliases, presets))
+        widest = max(board.presets, key=lambda preset: len(board.speed_steps(preset)))
+        info = EmulatedDevice(board, preset=widest.name, search=board.extra_knobs).describe()
+        presets = [_preset(board, preset) for preset in board.presets]
+        entries.append(_entry(info, board.extra_knobs, board.aliases, presets))
     return entries
 
 
-def _entry(info: DeviceInfo, aliases: Sequence[str] = (), presets: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def _local_entry(name: str) -> dict[str, Any]:
+    """What this machine is as that device; with `source` null and the reason where it is none."""
+    try:
+        return _entry(local_info(name), _LOCAL_EXTRA_KNOBS)
+    except DeviceError as error:
+        absent = DeviceInfo(name, "measured", (), notes=(error.message,))
+        return {**_entry(absent, ()), "source": None, "model": error.message}
+
+
+def _preset(board: Board, preset: Preset) -> dict[str, Any]:
+    pinned = {knob: preset.pinned(knob) for knob in board.pinned_knobs}
+    limit = {"gpu_max_mhz": preset.gpu_max_mhz} if board.gpu is not None else {}
+    return {"name": preset.name, **pinned, **limit, "text": preset_text(board, preset), "note": preset.note}
+
+
+def _entry(
+    info: DeviceInfo, extra: Sequence[str], aliases: Sequence[str] = (), presets: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     return {
         "name": info.name,
         "aliases": list(aliases),
         "model": info.model,
         "source": info.source,
         "meter": info.meter,
-        "knobs": [{"name": k.name, "unit": k.unit, "values": list(k.values)} for k in info.knobs],
+        "knobs": [
+            {"name": k.name, "unit": k.unit, "values": list(k.values), "extra": k.name in extra} for k in info.knobs
+        ],
         "presets": list(presets),
     }
 
@@ -43,15 +65,21 @@ def print_devices(document: Sequence[Mapping[str, Any]]) -> None:
     for entry in document:
         aliases = f"  ({', '.join(entry['aliases'])})" if entry["aliases"] else ""
         out.print(f"{entry['name']}{aliases}", style="bold")
+        if entry["source"] is None:
+            out.print(f"  not here: {entry['model']}")
+            continue
         out.print(f"  {entry['model']}; {entry['source']} here; meter: {entry['meter'] or 'none, so no cap'}")
         for knob in entry["knobs"]:
-            searched = "  (with --search)" if knob["name"] in (*PRESET_KNOBS, "cpu_threads") else ""
-            out.print(f"  {knob['name']}: {', '.join(f'{v:g}' for v in knob['values'])}{searched}")
+            searched = "  (with --search)" if knob["extra"] else ""
+            out.print(f"  {knob['name']}: {_listed(knob['values'])}{searched}")
         if entry["presets"]:
-            out.print("  presets:")
+            out.print("  presets, the default first:")
         for preset in entry["presets"]:
-            limit = f", GPU at most {preset['gpu_max_mhz']:g} MHz" if preset["gpu_max_mhz"] else ""
-            out.print(
-                f"    {preset['name']}: {preset['cpu_cores']} CPU cores at {preset['cpu_freq_mhz']:g} MHz, "
-                f"EMC at {preset['emc_freq_mhz']:g} MHz{limit}"
-            )
+            out.print(f"    {preset['name']}: {preset['text']}")
+
+
+def _listed(values: Sequence[float]) -> str:
+    """All values, or of many the ends and how many there are."""
+    if len(values) <= _MOST_LISTED:
+        return ", ".join(f"{value:g}" for value in values)
+    return f"{values[0]:g}, {values[1]:g}, {values[2]:g} ... {values[-1]:g}, {len(values)} values"

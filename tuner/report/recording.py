@@ -11,7 +11,7 @@ from rich.text import Text
 from devices.measurement import Measurement
 from tuner.recording import Recorded, Recording, RecordingProgress, RecordingSink
 from tuner.report.screen import console, count_bar
-from tuner.report.text import count, figure, seconds, setting_text, source_text
+from tuner.report.text import count, figure, seconds, setting_text, source_text, span
 
 _REASONS = 5  # that are printed
 
@@ -47,7 +47,7 @@ class RecordingScreen:
         before = f", {recording.resumed} recorded before" if recording.resumed else ""
         low_s, high_s = recording.estimate_s
         where = "of the board's time" if info.source == "emulated" else "on the device"
-        self._print(f"{size}{before}; {recording.sweep.left} to make, about {_span(low_s, high_s)} {where}")
+        self._print(f"{size}{before}; {recording.sweep.left} to make, about {span(low_s, high_s)} {where}")
 
     def plan(self, recording: Recording) -> dict[str, Any]:
         """What would be done (`--dry-run`): `begin` printed it; as a document."""
@@ -116,12 +116,6 @@ class RecordingScreen:
             self._print(f"recorded: {document['profile']}")
         elif not document["interrupted"]:
             self._print("no burst gave a valid measurement, so no profile was written")
-
-
-def _span(low_s: float, high_s: float) -> str:
-    """`4.3 min to 7.7 min`."""
-    low, high = seconds(low_s), seconds(high_s)
-    return low if low == high else f"{low} to {high}"
 
 
 def _burst_line(progress: RecordingProgress, unit: str) -> Text:

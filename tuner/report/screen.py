@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from devices.catalog import find_board
 from tuner.outcome import trial_json
 from tuner.report.streams import silence
 from tuner.report.tables import result_table, studies_table, trial_status, trials_table
-from tuner.report.text import cap_text, count, figure, joules, seconds, setting_text, source_text
+from tuner.report.text import cap_text, count, figure, joules, seconds, setting_text, source_text, span
 from tuner.session import Watchers
 from tuner.study import Progress as StudyProgress
 from tuner.study import Study
@@ -116,7 +117,11 @@ class Screen:
     def plan(self, study: Study) -> dict[str, Any]:
         """What would be done (`--dry-run`), printed and as a document."""
         info, space = study.info, study.problem.space
-        start = space.safe_start()
+        (low_s, high_s), cap = study.estimate_s, study.problem.cap
+        most_j = cap.watts * high_s if cap else None
+        asked = study.ask()  # in a store of its own, which nobody sees
+        start = asked[0].setting if asked else space.safe_start()
+        writes = {knob: list(files) for knob, files in info.writes.items() if files}
         document = {
             "study": study.name,
             "device": info.name,
@@ -126,13 +131,20 @@ class Screen:
             "settings": len(space),
             "first": dict(start),
             "bursts": study.bursts,
-            "writes": [],
+            "estimate_s": [low_s, high_s],
+            "estimate_j": most_j,
+            "writes": writes,
         }
         self._print("would search:")
         for knob in space.knobs:
             self._print(f"  {knob.name}: {', '.join(f'{value:g}' for value in knob.values)}")
         self._print(f"would begin at: {setting_text(start)}")
-        self._print("would write to the device: nothing")
+        energy = f", and at most about {joules(most_j)} at the cap" if most_j is not None else ""
+        self._print(f"at most {count(study.bursts, 'burst')}: {span(low_s, high_s)} on the device{energy}")
+        if not writes:
+            self._print("would write to the device: nothing")
+        for name, files in writes.items():
+            self._print(f"would write for {name}, and put back: {', '.join(files)}")
         return document
 
     def end(self, document: Mapping[str, Any], record: Path | None) -> None:
@@ -202,7 +214,12 @@ def why_not(document: Mapping[str, Any]) -> list[str]:
     ]
     if document["source"] == "replayed":
         return [*lines, "try: a higher --cap; tune profile show tells the range of power recorded"]
-    return [*lines, "try: a higher --cap, or --search cpu_freq_mhz,cpu_cores,emc_freq_mhz to slow more than the GPU"]
+    board = find_board(document["device"])
+    more = [name for name in (board.extra_knobs if board else ()) if name not in lowest["setting"]]
+    return [
+        *lines,
+        "try: a higher --cap" + (f", or --search {','.join(more)} to slow more of the board" if more else ""),
+    ]
 
 
 def _burst_line(progress: StudyProgress, study: Study) -> Text:

@@ -52,6 +52,12 @@ def seconds(duration_s: float) -> str:
     return f"{duration_s / 3600:.1f} h"
 
 
+def span(low_s: float, high_s: float) -> str:
+    """`4.3 min to 7.7 min`."""
+    low, high = seconds(low_s), seconds(high_s)
+    return low if low == high else f"{low} to {high}"
+
+
 def joules(energy_j: float) -> str:
     """`850 J`, `1.7 kJ`."""
     return f"{energy_j:.0f} J" if energy_j < 1000 else f"{energy_j / 1000:.1f} kJ"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,13 +14,9 @@ from tuner.strategies.proposal import ProposingStrategy
 from tuner.strategies.untuned import narrowed, untuned_setting
 from tuner.trial import Trial
 
-_GPU_KNOB = "gpu_freq_mhz"
-_PINNED = ("cpu_cores", "cpu_freq_mhz", "emc_freq_mhz")
-_VENDOR_MODE = re.compile(r"(\d+(?:\.\d+)?)W", re.IGNORECASE)
-
 
 class ModeTableStrategy(ProposingStrategy):
-    """What a vendor offers: modes named by watts (7W, 15W); boards of the catalog only.
+    """What a vendor offers: modes named by watts (7W, 15W, 30W_ALL); boards of the catalog only.
 
     Of the modes at or below the cap the largest, of all the smallest where the cap is below them, the largest without a
     cap. Its clocks and cores where these are knobs (the others are held as the study holds them), at the default batch
@@ -58,9 +53,10 @@ def vendor_mode(board: Board, cap: Cap | None) -> Preset:
     Raises:
         UnsupportedError: the catalog has no mode of the vendor's.
     """
-    modes = {float(found[1]): preset for preset in board.presets if (found := _VENDOR_MODE.fullmatch(preset.name))}
+    # Of modes named by the same watts the first, which the board starts in if it starts in one of them.
+    modes = {preset.nominal_w: preset for preset in reversed(board.presets) if preset.nominal_w is not None}
     if not modes:
-        raise UnsupportedError(f"the catalog has no power mode of {board.name} that is named by watts")
+        raise UnsupportedError(f"the vendor of {board.name} offers no power mode that is named by watts")
     within = [watts for watts in modes if cap is None or watts <= cap.watts]
     return modes[max(within) if within else min(modes)]
 
@@ -71,11 +67,14 @@ def mode_setting(board: Board, mode: Preset, problem: Problem) -> Setting:
     Raises:
         UnsupportedError: one of them cannot be set here.
     """
-    limit = mode.gpu_max_mhz
-    clocks = [clock for clock in board.gpu_freq_mhz if limit is None or clock <= limit]
-    values = {_GPU_KNOB: clocks[-1], **{name: mode.pinned(name) for name in _PINNED}}
-    if _GPU_KNOB not in problem.space.names:
-        raise UnsupportedError(f"a power mode sets the GPU clock, which is none of {', '.join(problem.space.names)}")
+    speed = board.speed_knob
+    pinned = {name: mode.pinned(name) for name in board.pinned_knobs}
+    values = {
+        speed: board.speed_steps(mode)[-1],
+        **{name: value for name, value in pinned.items() if value is not None},
+    }
+    if speed not in problem.space.names:
+        raise UnsupportedError(f"a power mode sets {speed}, which is none of {', '.join(problem.space.names)}")
     for knob in problem.space.knobs:
         if knob.name in values and values[knob.name] not in knob.values:
             raise UnsupportedError(

@@ -7,12 +7,12 @@ import torch
 from ..failures import is_ours
 from ..workloads import explain, file_of
 from .data import endless
-from .loop import judge, train_window
+from .loop import judge, place, train_window
 
 CHECKED_BATCH = 2  # batch normalization refuses one sample of 1x1
 
 
-def try_step(spec: str, workload: Any) -> Tuple[Dict[str, Any], Any]:
+def try_step(spec: str, workload: Any, device: torch.device) -> Tuple[Dict[str, Any], Any]:
     """Make the model, the optimizer and the data of a workload, and train it for a step.
 
     Returns:
@@ -25,7 +25,7 @@ def try_step(spec: str, workload: Any) -> Tuple[Dict[str, Any], Any]:
     stage = "model()"
     torch.manual_seed(0)
     try:
-        model = workload.model()
+        model = workload.model().to(device)
         model.train()
         stage = "optimizer(params, lr)"
         optimizer = workload.optimizer(list(model.parameters()), workload.reference_lr)
@@ -36,11 +36,11 @@ def try_step(spec: str, workload: Any) -> Tuple[Dict[str, Any], Any]:
         test = workload.test_data()
         test_samples = 0 if test is None else len(test)
         stage = "the training data" if data is not None else "example_input(batch_size)"
-        batch = _first_batch(workload, data)
+        batch = place(_first_batch(workload, data), device)
         stage = "a training step"
         train_window(workload, model, optimizer, [batch])
         stage = "a test"
-        judge(workload, model, [batch if not test_samples else _first_batch(workload, test)])
+        judge(workload, model, [batch if not test_samples else place(_first_batch(workload, test), device)])
     except (Exception, SystemExit) as error:
         why = str(error) if is_ours(error) else explain(error, path)
         raise ValueError("workload '{}' fails in {}: {}".format(spec, stage, why)) from error

@@ -4,10 +4,12 @@ It talks with the agent by JSON lines on what were its standard input and output
 of the user's runs: what a workload prints goes to standard error, and what it reads is empty.
 
     {"id": 0, "event": {"ready": {"python": ..., "torch": ...}}}          once, when torch is there
-    load   workload                             -> reply: what `devices.device.WorkloadInfo` needs
+    load   workload, device                     -> reply: what `devices.device.WorkloadInfo` needs
     burst  micro_batch, accumulation, threads   -> events {"steps": [[end_s, duration_s], ...], "threads": n} until
                                                    `stop`; reply {}
     train  plan, threads                        -> events of `Device.train`, until done or `stop`; reply: the result
+
+`burst` and `train` name workload and device too; `threads` may be null: torch's own choice.
 """
 
 import importlib
@@ -50,6 +52,8 @@ def main(parent_pid: int) -> int:
     if importlib.util.find_spec("numpy") is not None:  # imported now, it is seeded before the workload draws from it
         importlib.import_module("numpy")
     versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    if torch.cuda.is_available():
+        versions["gpu"] = torch.cuda.get_device_name(0)
     channel.send({"id": 0, "event": {"ready": versions}})
     return Trainer(channel).run()
 
@@ -62,7 +66,8 @@ class Trainer:
         self._pid = os.getpid()
         self._id = 0
         self._stopped = False
-        self._key: Optional[Tuple[str, str, Optional[str]]] = None
+        self._key: Optional[Tuple[str, str, Optional[str], str]] = None
+        self._device: Any = None
         self._workload: Any = None
         self._data: Any = None
 
@@ -87,12 +92,12 @@ class Trainer:
 
     def _answer(self, message: Message) -> Dict[str, Any]:
         if message["request"] == "load":
-            return self._load(message["workload"])
+            return self._load(message["workload"], message["device"])
         if message["request"] == "burst":
-            self._load(message["workload"])
+            self._load(message["workload"], message["device"])
             return self._burst(message["micro_batch"], message["accumulation"], message["threads"])
         if message["request"] == "train":
-            self._load(message["workload"])
+            self._load(message["workload"], message["device"])
             return self._train(message["plan"], message["threads"])
         raise ValueError("no request is named {!r}".format(message["request"]))
 
@@ -131,37 +136,41 @@ class Trainer:
             kind = "crashed"
         return {"kind": kind, "message": text[:LONGEST_TEXT], "hint": hint}
 
-    def _load(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    def _load(self, asked: Dict[str, Any], device: str) -> Dict[str, Any]:
         """Make the workload, unless it is the one that is loaded, and try a step of it.
 
         Raises:
             ValueError: in words for the user.
         """
+        import torch
+
         from ..workloads import load
         from .check import try_step
         from .state import seed_all
 
-        key = (asked["spec"], json.dumps(asked["args"], sort_keys=True), asked["data"])
+        key = (asked["spec"], json.dumps(asked["args"], sort_keys=True), asked["data"], device)
         if key != self._key:
             self._key = None
             seed_all(0)  # whatever the workload draws while it is made is the same in every process
             workload = load(asked["spec"], asked["args"], asked["data"])
-            self._info, self._data = try_step(asked["spec"], workload)
+            self._device = torch.device(device)
+            self._info, self._data = try_step(asked["spec"], workload, self._device)
             self._workload = workload
             self._key = key
         return self._info
 
-    def _burst(self, micro_batch: int, accumulation: int, threads: int) -> Dict[str, Any]:
+    def _burst(self, micro_batch: int, accumulation: int, threads: Optional[int]) -> Dict[str, Any]:
         """Train from new weights until told to stop, and report every optimizer step."""
         import torch
 
         from .data import endless, synthetic
-        from .loop import train_window
+        from .loop import place, synchronize, train_window
 
-        torch.set_num_threads(threads)
+        if threads is not None:
+            torch.set_num_threads(threads)
         torch.manual_seed(0)
-        workload = self._workload
-        model = workload.model()
+        workload, device = self._workload, self._device
+        model = workload.model().to(device)
         model.train()
         optimizer = workload.optimizer(list(model.parameters()), workload.reference_lr)
         if self._data is None:
@@ -172,7 +181,9 @@ class Trainer:
         steps: List[Tuple[float, float]] = []
         reported = before = time.monotonic()
         while True:
-            train_window(workload, model, optimizer, itertools.islice(batches, accumulation))
+            taken = (place(batch, device) for batch in itertools.islice(batches, accumulation))
+            train_window(workload, model, optimizer, taken)
+            synchronize(device)
             now = time.monotonic()
             steps.append((now, now - before))
             before = now
@@ -182,15 +193,16 @@ class Trainer:
                 if self._should_stop():
                     return {}
 
-    def _train(self, plan: Dict[str, Any], threads: int) -> Dict[str, Any]:
+    def _train(self, plan: Dict[str, Any], threads: Optional[int]) -> Dict[str, Any]:
         import torch
 
         from .training import train
 
-        torch.set_num_threads(threads)
+        if threads is not None:
+            torch.set_num_threads(threads)
 
         def tell(event: Dict[str, Any]) -> None:
             self._send({"event": event})
 
-        result: Dict[str, Any] = train(self._workload, plan, torch.device("cpu"), tell, self._should_stop)
+        result: Dict[str, Any] = train(self._workload, plan, self._device, tell, self._should_stop)
         return result

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from devices.agent.clock import Clock
 from devices.agent.cpu import OWN_SPREAD, SHARED_SPREAD, Cpu, default_threads, thread_steps, usable_cpus
 from devices.agent.failures import describe_end, is_out_of_memory, was_killed
 from devices.agent.memory import MIB, MemoryGuard, available_bytes, resident_bytes, total_bytes
@@ -60,15 +61,15 @@ def test_the_guard_speaks_up_before_the_last_page(root: Path) -> None:
 
 
 def test_the_cpu_of_a_machine(root: Path) -> None:
-    assert Cpu(SysFs(str(root))).burst_spread == OWN_SPREAD
-    described = Cpu(SysFs(str(root))).describe()
+    assert Cpu(SysFs(str(root)), Clock()).burst_spread == OWN_SPREAD
+    described = Cpu(SysFs(str(root)), Clock()).describe()
     assert described["model"] == "Test CPU @ 1 GHz"
     assert described["statistics"] == []
     put(root, "proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.4\0")
     put(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "ondemand")
     put(root, "proc/cpuinfo", "model name : X\nflags\t: fpu hypervisor lm\n")
-    assert Cpu(SysFs(str(root))).burst_spread == SHARED_SPREAD
-    described = Cpu(SysFs(str(root))).describe()
+    assert Cpu(SysFs(str(root)), Clock()).burst_spread == SHARED_SPREAD
+    described = Cpu(SysFs(str(root)), Clock()).describe()
     assert described["model"] == "Raspberry Pi 4 Model B Rev 1.4"
     assert described["held_fixed"]["governor"] == "ondemand"
 

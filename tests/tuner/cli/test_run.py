@@ -332,10 +332,41 @@ class TestStudies:
         assert "no study yet" in tune("list").out
 
     def test_devices(self, tune: Tune) -> None:
-        here, entry = tune("devices", "--json").json
+        document = tune("devices", "--json").json
+        here, entries = document[0], {entry["name"]: entry for entry in document}
         assert here["name"] == "cpu"
         assert {knob["name"] for knob in here["knobs"]} == {"batch_size", "cpu_threads"}
         assert here["source"] == "measured"
-        assert entry["name"] == "jetson-orin-nano"
-        assert "jetson-orin" in entry["aliases"]
-        assert "jetson-orin" in tune("devices").out
+        assert "jetson-orin" in entries["jetson-orin-nano"]["aliases"]
+        pi = entries["raspberry-pi-4"]
+        assert pi["meter"] is None
+        assert [(knob["name"], knob["extra"]) for knob in pi["knobs"]] == [
+            ("cpu_freq_mhz", False),
+            ("batch_size", False),
+            ("cpu_cores", True),
+        ]
+        xavier = entries["jetson-agx-xavier"]  # in its default mode the GPU goes up to 670 MHz only
+        assert xavier["knobs"][0]["values"][-1] == 1377
+        assert xavier["presets"][0]["gpu_max_mhz"] == 670
+        out = tune("devices").out
+        for text in (
+            "jetson-orin",
+            "none, so no cap",
+            "15W: 4 CPU cores at 1190.4 MHz, EMC at 1333 MHz, GPU at most 624.75",
+        ):
+            assert text in out
+
+    def test_a_board_without_a_meter_refuses_a_cap_and_runs_without(self, tune: Tune) -> None:
+        refused = tune("run", "--device", "raspberry-pi-4", "--cap", "5W", "--json")
+        assert refused.code == 2
+        assert "raspberry-pi-4 has no power meter, so no cap can be held" in refused.json["error"]["message"]
+        done = tune("run", "--device", "rpi4", "--workload-arg", "image_size=32", "--bursts", "12", "--json").json
+        assert done["source"] == "emulated"
+        assert done["cap"] is None
+        assert done["recommended"]["power_w"] is None
+        assert set(done["recommended"]["setting"]) == {"cpu_freq_mhz", "batch_size"}
+
+    def test_what_is_advised_where_nothing_holds_the_cap_is_what_the_board_can_do(self, tune: Tune) -> None:
+        done = tune("run", "--device", "raspberry-pi-5", "--cap", "3W", "--bursts", "6")
+        assert done.code == 1
+        assert "--search cpu_cores to slow more of the board" in done.out

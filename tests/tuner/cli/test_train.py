@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from devices.device import Device, Knob
+from devices.device import Access, Device, Knob
 from devices.errors import DeviceError, DeviceLostError, InputError
 from devices.training import WorkloadInfo
 from tests.tuner.cli.conftest import Result, Tune
@@ -356,7 +356,7 @@ class TestDevice:
         assert "a note" in result.json["notes"]
         (name, workload, _, cap), options = asked[0]
         assert (name, workload.data, cap, options["search"]) == ("cpu", "d", None, ["cpu_threads"])
-        assert options["python"] == python
+        assert options["access"] == Access(python)
 
 
 class TestWrongInput:

@@ -36,6 +36,30 @@ def test_the_mode_nearest_from_below(cap_w: float | None, mode: str) -> None:
     assert vendor_mode(board, None if cap_w is None else Cap(cap_w, "p95")).name == mode
 
 
+@pytest.mark.parametrize(
+    ("name", "cap_w", "mode"),
+    [
+        ("jetson-agx-xavier", 20.0, "15W"),  # the default of three modes of 15 W or less
+        ("jetson-agx-xavier", 30.0, "30W_ALL"),
+        ("jetson-xavier-nx", 12.0, "10W_DESKTOP"),
+        ("jetson-tx2", 7.5, "MAXQ"),
+        ("jetson-tx2", 20.0, "MAXP_CORE_ALL"),
+        ("jetson-nano", 9.0, "5W"),
+    ],
+)
+def test_modes_that_share_their_watts_or_bear_other_names(name: str, cap_w: float, mode: str) -> None:
+    board = find_board(name)
+    assert board is not None
+    assert vendor_mode(board, Cap(cap_w, "p95")).name == mode
+
+
+def test_a_board_whose_vendor_has_no_modes_is_refused_in_a_sentence() -> None:
+    board = find_board("raspberry-pi-5")
+    assert board is not None
+    with pytest.raises(UnsupportedError, match="raspberry-pi-5 offers no power mode"):
+        vendor_mode(board, None)
+
+
 def test_one_burst_at_the_mode_and_the_default_batch() -> None:
     problem = orin(7.0, search=["cpu_cores", "cpu_freq_mhz"])
     trials, _ = drive(open_strategy("mode-table"), problem, toy_measurement, 9)

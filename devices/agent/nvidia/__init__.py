@@ -1,0 +1,1 @@
+"""NVIDIA desktop and server GPUs: NVML by ctypes, its settings as files for the journal, knobs, meter and board."""

@@ -1,0 +1,49 @@
+"""The doctor's visit: put back what a killed run left, then look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from devices.catalog import find_board
+from devices.device import LOCAL_DEVICES, unknown_device
+from devices.doctor import examine, recover
+from devices.errors import InputError
+
+
+def consult(
+    device: str | None = None, root: str = "/", *, restore: bool = False, python: str | None = None
+) -> dict[str, Any]:
+    """The report on the machine whose files are under `root`, as `tune doctor --json` prints it.
+
+    Args:
+        device: What it should be, or None.
+        root: Of the board's files.
+        restore: Put back first what a killed run left changed; the key `restored` names it.
+        python: The Python that trains.
+
+    Raises:
+        InputError: an unknown device, a root that is no folder.
+        DeviceError: no agent can be started, or something could not be put back.
+    """
+    check_root(root)
+    board = None if device is None or device in LOCAL_DEVICES else find_board(device)
+    if device is not None and device not in LOCAL_DEVICES and board is None:
+        raise unknown_device(device)
+    restored = recover(root) if restore else []
+    report = examine(root, device=device, python=python)
+    if board is not None and report["module"] != board.name:
+        found = report["model"] or "a machine that is no board of the catalog"
+        text = f"{device} was expected, this is {found}"
+        report["problems"].insert(0, {"what": text, "mend": f"--device {report['module'] or 'cpu'}"})
+    return {**report, "restored": restored}
+
+
+def check_root(root: str) -> None:
+    """Check that a board's files may be under `root`.
+
+    Raises:
+        InputError: it is no folder.
+    """
+    if not Path(root).is_dir():
+        raise InputError(f"--sysfs-root {root} is no folder", hint="the folder of a fake board, or a copy of a board's")
