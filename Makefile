@@ -1,6 +1,7 @@
 # make demo    set up, tune an emulated Jetson under 7 W, then tune and train on this CPU
 # make test    set up, then run the tests
 # make arena   every strategy against each other: tables and figures into build/arena (QUICK=1: at most 3 minutes)
+# make torture  fake boards that misbehave, agents that are killed: 200 and 100 of them (QUICK=1: at most 3 minutes)
 # make setup   the set-up alone; make check: ruff and mypy; make bench: speed
 
 VENV := .venv
@@ -9,7 +10,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: setup demo test check bench arena clean
+.PHONY: setup demo test check bench arena torture clean
 
 setup: $(STAMP)
 
@@ -43,6 +44,9 @@ bench: setup
 
 arena: setup
 	QUICK=$(QUICK) $(BIN)/python -m experiments.arena $(ARENA)
+
+torture: setup
+	QUICK=$(QUICK) $(BIN)/python -m experiments.torture $(TORTURE)
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache

@@ -8,7 +8,7 @@ from devices.agent import ALIVE
 from devices.agent.channel import Message
 from devices.device import EventSink
 from devices.errors import DeviceError, DeviceLostError, InputError, StoreError, UnsupportedError
-from devices.link import LocalLink
+from devices.link import Link
 
 SILENCE_S = 30.0  # the agent itself answers within milliseconds, and says every other second that it is there
 _ERRORS = {"input": InputError, "unsupported": UnsupportedError, "store": StoreError}
@@ -26,7 +26,7 @@ class AgentClient:
         closed: Whether it was closed, or lost.
     """
 
-    def __init__(self, link: LocalLink, name: str) -> None:
+    def __init__(self, link: Link, name: str) -> None:
         self._link = link
         self._name = name
         self._requests = 0

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from typing import Protocol
 
 from devices.agent.channel import Channel
 from devices.agent.clock import Clock
@@ -13,6 +14,24 @@ from devices.archive import DATA_FOLDER, DATA_VARIABLE, archive_path
 from devices.errors import DeviceError
 
 CLOSE_S = 5.0  # for the agent to end by itself
+
+
+class Link(Protocol):
+    """How an agent is reached.
+
+    Attributes:
+        pid: Process id of the agent, where it has one of its own on this machine.
+        channel: To it; its `closed` tells that the agent has gone.
+    """
+
+    pid: int
+    channel: Channel
+
+    def last_words(self) -> str:
+        """The last line the agent wrote to standard error, or nothing."""
+
+    def close(self) -> None:
+        """End the agent, which restores; by force where that takes too long."""
 
 
 class LocalLink:

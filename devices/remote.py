@@ -29,7 +29,7 @@ from devices.device import (
 )
 from devices.errors import DeviceError, InputError, UnsupportedError
 from devices.knobs import DEFAULT_BATCHES, check_batches, check_setting, check_steps
-from devices.link import LocalLink
+from devices.link import Link, LocalLink
 from devices.measurement import Measurement
 from devices.training import TrainingPlan, TrainingResult, WorkloadInfo
 
@@ -45,6 +45,7 @@ class AgentDevice(Device):
         values: Lists of values that replace a knob's own.
         access: The trainer's Python, the root of the board's files, another meter.
         start_up_s: Longest time for the trainer to start and take its first step; None: three minutes.
+        link: How the agent is reached; None: it is started as a child of this process.
         pins: What a preset holds while the rest is searched; None: what the board was found at.
 
     Attributes:
@@ -65,12 +66,13 @@ class AgentDevice(Device):
         access: Access = HERE,
         start_up_s: float | None = None,
         pins: Pins | None = None,
+        link: Link | None = None,
     ) -> None:
         self._meter = access.meter
         self._name = name
         self._python = _find_python(access.python)
         self._start_up_s = start_up_s
-        self._agent = AgentClient(LocalLink(root=access.root), name)
+        self._agent = AgentClient(link or LocalLink(root=access.root), name)
         self.pid = self._agent.pid
         try:
             self._workload = workload
@@ -103,6 +105,8 @@ class AgentDevice(Device):
         return Measurement.from_json(self._agent.ask("burst", on_event, **parameters)["measurement"])
 
     def train(self, workload: WorkloadSpec, plan: TrainingPlan, on_event: EventSink | None = None) -> TrainingResult:
+        if self._info.source != "measured":
+            raise UnsupportedError(f"{self._info.name} cannot train: its figures are {self._info.source}")
         for knob in self._info.knobs:
             if knob.name != BATCH_KNOB and plan.setting.get(knob.name, knob.default) != knob.default:
                 check_steps(knob.name, [plan.setting[knob.name]], knob.values)

@@ -171,9 +171,9 @@ class Board:
         """Threads of torch at a setting; None: the trainer's own choice."""
         return None
 
-    def watch(self) -> Watch:
+    def watches(self) -> List[Watch]:
         """What is watched during one burst that begins now."""
-        return Watch()
+        return []
 
     def problems(self) -> List[Problem]:
         """All that `doctor` finds wrong, knobs and meter included."""

@@ -12,7 +12,7 @@ from .meters import find_meter
 from .nvidia.board import Nvidia
 from .surroundings import held_fixed, problems
 from .sysfs import SysFs
-from .watches import BoardWatch
+from .watches import BoardWatch, ModeWatch
 
 SPEED_KNOBS = ("gpu_freq_mhz", "cpu_freq_mhz")  # the first one there is, is always searched
 
@@ -32,9 +32,10 @@ class FoundBoard(Board):
         self.notes = ["{} ({})".format(problem.what, problem.mend) for problem in self._meter_problems]
         self.always = [name for name in SPEED_KNOBS if any(knob.name == name for knob in self.knobs)][:1]
         self.held_fixed = held_fixed(sysfs, self._identity)
+        self._mode = ModeWatch(sysfs)
 
-    def watch(self) -> Watch:
-        return BoardWatch(self.sysfs, self.clock)
+    def watches(self) -> List[Watch]:
+        return [self._mode, BoardWatch(self.sysfs, self.clock)]
 
     def problems(self) -> List[Problem]:
         found = [*self._knob_problems, *self._meter_problems, *problems(self.sysfs, self._identity)]

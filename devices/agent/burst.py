@@ -26,12 +26,13 @@ class Lengths(NamedTuple):
     min_s: float
     max_s: float
     tolerance: float
+    metered: bool = False
 
     @classmethod
     def of(cls, plan: Dict[str, Any], metered: bool) -> "Lengths":
         """The lengths of a plan (`devices.device.BurstPlan`): without a meter half the shortest window warms up."""
         warm_up_s = METER_WARM_UP_S if metered else plan["min_s"] / 2
-        return cls(warm_up_s, warm_up_s * WARM_UP_LIMIT, plan["min_s"], plan["max_s"], plan["tolerance"])
+        return cls(warm_up_s, warm_up_s * WARM_UP_LIMIT, plan["min_s"], plan["max_s"], plan["tolerance"], metered)
 
 
 class Burst:
@@ -74,7 +75,8 @@ class Burst:
             if self.phase == "window":
                 self.window = (self.window[0] if self.window else end - duration, end)
             if self.phase == "start":  # the first step pays for what is made only once
-                settled = duration >= self._lengths.warm_up_max_s  # steps so long warm up within the first
+                # Steps so long warm up within the first; a meter does not: much of that may have been preparation.
+                settled = duration >= self._lengths.warm_up_max_s and not self._lengths.metered
                 self.phase = "window" if settled else "warm-up"
             elif self.phase == "warm-up":
                 self._warm_up.append(duration)

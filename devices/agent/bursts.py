@@ -67,7 +67,7 @@ class BurstRun:
             self._require(self._hands.hold(setting))
             self._load(workload)
             self._metering.start()
-            self._watches = [self._board.watch(), GuardWatch(self._board.sysfs, self._clock, plan.get("cap_w"))]
+            self._watches = [*self._board.watches(), GuardWatch(self._board.sysfs, self._clock, plan.get("cap_w"))]
             self._exchange(burst, plan, workload, micro_batch, accumulation, self._board.threads(setting))
             self._require(self._fault or self._verify(False) or self._metering.fault(burst.window))
             slowed = self._slowed(burst)

@@ -74,8 +74,8 @@ class Cpu(Board):
         flags = re.search(r"^flags\s*:.*\bhypervisor\b", sysfs.read_or("/proc/cpuinfo") or "", flags=re.MULTILINE)
         self.burst_spread = SHARED_SPREAD if flags else OWN_SPREAD
 
-    def watch(self) -> Watch:
-        return ThrottleWatch(self.sysfs)
+    def watches(self) -> List[Watch]:
+        return [ThrottleWatch(self.sysfs)]
 
     def threads(self, setting: Dict[str, float]) -> int:
         return int(setting.get(THREADS) or default_threads(self.sysfs))

@@ -113,6 +113,10 @@ class Session:
             if self._board is not None and self._board.meter is not None:
                 self._board.meter.close()
 
+    def forget(self) -> None:
+        """Put nothing back in the end: the board was switched off."""
+        self._board = self._hands = None
+
     def _answer(self, message: Message) -> None:
         number = message.get("id")
         self._id = number if isinstance(number, (int, str)) else None

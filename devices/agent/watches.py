@@ -21,11 +21,36 @@ _PI_BITS = ("under-voltage", "the arm frequency is capped", "throttled", "soft t
 _PI_SINCE_BOOT = 16  # the bits above this one are the same, and stay until the next boot
 
 
+class ModeWatch(Watch):
+    """Compares the power mode with that of the moment this object was made: when the board was opened. What is measured
+    in another mode is no burst of the same study, although nothing changes while it runs.
+
+    Args:
+        sysfs: The machine's.
+        runner: Asks for the mode where no file tells it.
+    """
+
+    def __init__(self, sysfs: SysFs, runner: Runner = run_command) -> None:
+        self._sysfs = sysfs
+        self._runner = runner
+        self._mode = sysfs.read_or(STATUS)
+        self._modes = read_modes(sysfs, runner) if self._mode else None
+
+    def fault(self, power_w: Optional[float]) -> Optional[Fault]:
+        """Why the burst does not count, or None."""
+        now = self._sysfs.read_or(STATUS)
+        if self._modes is None or not now or now == self._mode:
+            return None
+        text = "the power mode changed: from {} to {}; sudo nvpmodel -m {} brings it back"
+        words = read_modes(self._sysfs, self._runner).words
+        return Fault("clock_not_applied", text.format(self._modes.words, words, self._modes.number))
+
+
 class BoardWatch(Watch):
     """Compares the board with the moment this object was made.
 
-    Throttling, over-current and swapping make a burst `throttled`: it is measured again. Another power mode or set of
-    CPUs is `clock_not_applied`. Files that vanish, or cannot be read, are no fault. The first fault stays.
+    Throttling, over-current and swapping make a burst `throttled`: it is measured again. Another set of CPUs is
+    `clock_not_applied`. Files that vanish, or cannot be read, are no fault. The first fault stays.
 
     Args:
         sysfs, clock: The machine's.
@@ -41,8 +66,6 @@ class BoardWatch(Watch):
         self._alerts = alert_files(sysfs)
         self._over_current = over_current_files(sysfs)
         self._counts = self._count()
-        self._mode = sysfs.read_or(STATUS)
-        self._mode_words = read_modes(sysfs, runner).words if self._mode else None
         self._online = sysfs.read_or(ONLINE)
         self._swapped_in = swapped_in_bytes(sysfs)
         self._asked_s = clock.monotonic()
@@ -50,7 +73,6 @@ class BoardWatch(Watch):
         self._checks: List[Callable[[], Optional[Fault]]] = [
             self._alert,
             self._event,
-            self._other_mode,
             self._other_cpus,
             self._swap,
             self._pi,
@@ -76,13 +98,6 @@ class BoardWatch(Watch):
                 text = "{} events during the burst: {}; each halves the clocks for a moment"
                 return Fault("throttled", text.format(self._over_current[name], more))
         return None
-
-    def _other_mode(self) -> Optional[Fault]:
-        now = self._sysfs.read_or(STATUS)
-        if not self._mode or not now or now == self._mode:
-            return None
-        text = "the power mode changed during the burst: from {} to {}"
-        return Fault("clock_not_applied", text.format(self._mode_words, read_modes(self._sysfs, self._runner).words))
 
     def _other_cpus(self) -> Optional[Fault]:
         now = self._sysfs.read_or(ONLINE)

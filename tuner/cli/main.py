@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "profile": ("tuner.cli.profile:profile", "Import, check and show recorded profiles."),
     "doctor": ("tuner.cli.doctor:doctor", "Say what this machine is as a device, and what is wrong."),
     "devices": ("tuner.cli.devices:devices", "List the devices, their knobs and presets."),
+    "fake-board": ("tuner.cli.fake_board:fake_board", "Serve a folder that behaves as the files of a board."),
 }
 """Name -> (module:attribute, short help): `tune --help` imports no command."""
 

@@ -80,8 +80,8 @@ class Nvidia(Board):
             "temperature_c": self._ask(self.gpu.temperature_c, None),
         }
 
-    def watch(self) -> Watch:
-        return NvidiaWatch(self.gpu, BoardWatch(self.sysfs, self.clock))
+    def watches(self) -> List[Watch]:
+        return [NvidiaWatch(self.gpu, BoardWatch(self.sysfs, self.clock))]
 
     def problems(self) -> List[Problem]:
         found = self._problems + [problem for knob in self.all_knobs for problem in knob.problems()]

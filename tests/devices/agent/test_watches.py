@@ -10,7 +10,7 @@ import pytest
 from devices.agent.board import Fault
 from devices.agent.clock import Clock
 from devices.agent.sysfs import SysFs
-from devices.agent.watches import BoardWatch
+from devices.agent.watches import BoardWatch, ModeWatch
 from tests.devices.agent.trees import NAMES, plant, put
 
 SUPER = "orin-nano-super-jp6"
@@ -64,11 +64,6 @@ def test_a_board_at_rest_has_no_fault(name: str, tmp_path: Path) -> None:
             ),
         ),
         (
-            STATUS,
-            "pmode:0000",
-            Fault("clock_not_applied", "the power mode changed during the burst: from mode 1 to mode 0"),
-        ),
-        (
             ONLINE,
             "0-3",
             Fault("clock_not_applied", "the CPUs that are online changed during the burst: from 0-5 to 0-3"),
@@ -84,6 +79,18 @@ def test_what_changes_during_a_burst(path: str, content: str, fault: Fault, tmp_
     put(tmp_path, path, before)
     assert watched.fault(5.0) == fault  # what was seen is not forgotten
     assert watch(sysfs).fault(5.0) is None
+
+
+def test_another_power_mode_than_the_study_began_with(tmp_path: Path) -> None:
+    sysfs = plant(SUPER, tmp_path)
+    watched = ModeWatch(sysfs)
+    assert watched.fault(5.0) is None
+    put(tmp_path, STATUS, "pmode:0000")
+    text = "the power mode changed: from mode 1 to mode 0; sudo nvpmodel -m 1 brings it back"
+    for _ in range(2):  # in every burst from then on
+        assert watched.fault(5.0) == Fault("clock_not_applied", text)
+    put(tmp_path, STATUS, "pmode:0001")
+    assert watched.fault(5.0) is None
 
 
 @pytest.mark.parametrize(

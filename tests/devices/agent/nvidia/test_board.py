@@ -137,6 +137,6 @@ def test_describing_and_watching_change_nothing(make: Make) -> None:
     board.describe()
     board.problems()
     board.identity()
-    watch = board.watch()
-    watch.fault(1.0)
+    for watch in board.watches():
+        watch.fault(1.0)
     assert not [name for name in library.calls if "Set" in name or "Reset" in name]
