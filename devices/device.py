@@ -347,9 +347,7 @@ def open_device(
     from devices.emulated import EmulatedDevice
 
     board = find_board(name)
-    if board is None:
-        raise unknown_device(name)
-    here = board_here(board.name, access)
+    here = board_here(board.name if board is not None else name, access)
     if here is not None:
         from devices.remote import AgentDevice
 
@@ -362,6 +360,8 @@ def open_device(
             access=access,
             pins=board.pins(preset) if board is not None and preset is not None else None,
         )
+    if board is None:
+        raise unknown_device(name)
     batch = workload_info(workload).batch
     return EmulatedDevice(
         board, preset=preset or board.presets[0].name, search=search, values=values, seed=seed, reference_batch=batch

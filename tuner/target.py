@@ -125,7 +125,7 @@ def open_target(
         DeviceError: this machine cannot train.
     """
     board = find_board(name)
-    here = None if board is None else board_here(board.name, access)
+    here = None if name in LOCAL_DEVICES else board_here(board.name if board is not None else name, access)
     notes: tuple[str, ...] = ()
     if board is not None and here is not None and here != board.name:
         notes = (f"this is no {board.name} but a {here}",)

@@ -132,6 +132,7 @@ class BurstRun:
             self._longest_s = max([self._longest_s, *(duration for _, duration in steps)])
             supervisor.allow(max(hang_s, HANG_FACTOR * self._longest_s))
             burst.add(steps)
+            self._metering.count(burst.phase)
             self._progress(burst)
             return burst.phase == "done"
 

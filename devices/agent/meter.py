@@ -21,6 +21,19 @@ class Channel(NamedTuple):
     is_total: bool = False
 
 
+class EnergyCounter:
+    """A counter of the total's joules, more exact than power samples over a few seconds."""
+
+    def read_j(self) -> float:
+        """Joules since some moment. Raises MeterFault."""
+        raise NotImplementedError
+
+    @classmethod
+    def used_j(cls, begin: Tuple[float, float], end: Tuple[float, float]) -> float:
+        """Joules between two readings, each with its time: (seconds, joules). Raises MeterFault: it cannot be told."""
+        raise NotImplementedError
+
+
 class Meter:
     """The total that a cap holds on, and the rails inside it.
 
@@ -48,6 +61,8 @@ class Meter:
         self.statistics = statistics
         self.lag_s = lag_s
         self.note = note
+
+    energy: Optional[EnergyCounter] = None
 
     def read(self) -> Tuple[float, Dict[str, float]]:
         """Watts of the total, and of every rail that can be read now.

@@ -1,10 +1,10 @@
 """The power of one burst: sampled from its beginning to its end, summed up over its window."""
 
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .board import Fault
 from .clock import Clock
-from .meter import Meter
+from .meter import Meter, MeterFault
 from .power import figures, gap_reason, is_power_tight
 from .sampler import Sampler
 
@@ -28,6 +28,7 @@ class Metering:
         self._sampler = None if meter is None else Sampler(meter, clock)
         self._began = 0.0
         self._ended: Optional[float] = None
+        self._counted: List[Tuple[float, float]] = []
 
     def start(self) -> None:
         """Begin to sample."""
@@ -48,6 +49,20 @@ class Metering:
         if latest is None or self._clock.monotonic() - latest.time_s > _STALE_S:
             return None  # a meter that falls silent on a high reading must not end the burst for that
         return latest.total_w
+
+    def count(self, phase: str) -> None:
+        """Read the counter of energy, where there is one, as the window begins and as it ends.
+
+        Args:
+            phase: Of the burst, now.
+        """
+        counter = None if self._meter is None else self._meter.energy
+        if counter is None or phase != ("done" if self._counted else "window"):
+            return
+        try:
+            self._counted.append((self._clock.monotonic(), counter.read_j()))
+        except MeterFault:  # the samples tell it too
+            self._counted = []
 
     def tight(self, plan: Dict[str, Any]) -> Callable[[float, float], bool]:
         """Whether the power between two moments is known as well as the plan wants."""
@@ -81,6 +96,13 @@ class Metering:
         around = self._sampler.between(begin - _AROUND_S, end + _AROUND_S)  # for the values at its edges
         power = figures(around, begin, end, self._meter.statistics)
         found = dict(found, **power)
+        if status == "ok" and len(self._counted) == 2 and self._meter.energy is not None:
+            first, last = self._counted
+            try:
+                mean_w = self._meter.energy.used_j(first, last) / (last[0] - first[0])
+            except MeterFault:
+                mean_w = found["power_mean_w"]
+            found.update(power_mean_w=mean_w, energy_j=mean_w * (end - begin))
         if found.get("power_mean_w") and found.get("throughput"):
             found["energy_per_sample_j"] = found["power_mean_w"] / found["throughput"]
         return found

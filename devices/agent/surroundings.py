@@ -5,6 +5,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from .board import Problem
 from .identity import JETSON, RASPBERRY_PI, Identity
+from .knobs.emc import CAPS as EMC_CAPS
+from .knobs.gpu_devfreq import gpu_folders
 from .memory import MIB, available_bytes, total_bytes
 from .power_mode import PowerModes, Runner, read_modes, run_command
 from .swap import swap_total_bytes, swap_used_bytes, zram_devices
@@ -17,7 +19,6 @@ STORED_CLOCKS = "/root/l4t_dfs.conf"  # what jetson_clocks --store writes, for r
 _CPUFREQ = "/sys/devices/system/cpu/cpufreq"
 _CPUIDLE = "/sys/devices/system/cpu/cpu0/cpuidle"
 _EMC = "/sys/kernel/debug/bpmp/debug/clk/emc/"
-_EMC_CAPS = ("/sys/kernel/nvpmodel_clk_cap/emc", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap")
 _UNITS = "/etc/systemd/system"
 _WRITERS = ("jtop", "jetson_clocks", "nvpmodel", "nvpower")  # programs and units, without .sh and .service
 _STOCK_TOP_MHZ = 700.0  # the table of an Orin Nano with the stock firmware ends at 624.75 MHz, with Super at 1020
@@ -53,17 +54,6 @@ def other_writers(sysfs: SysFs) -> Writers:
         if unit.partition(".")[0] in _WRITERS
     }
     return Writers(sorted(running), sorted(enabled), _pinned(sysfs))
-
-
-def gpu_folders(sysfs: SysFs) -> List[str]:
-    """The devfreq folders of the GPU's clocks: by the device tree's name, on Thor by their own."""
-    found = []
-    for entry in sysfs.list("/sys/class/devfreq"):
-        folder = "/sys/class/devfreq/" + entry
-        name = sysfs.read_or(folder + "/device/of_node/name") or ""
-        if name in ("gv11b", "gp10b", "ga10b", "gb10b") or "gpu" in name or entry.startswith("gpu-gpc-"):
-            found.append(folder)
-    return found
 
 
 def held_fixed(sysfs: SysFs, identity: Identity, runner: Runner = run_command) -> Dict[str, Any]:
@@ -238,7 +228,7 @@ def _emc_locked_mhz(sysfs: SysFs) -> Optional[float]:
 
 
 def _emc_cap_mhz(sysfs: SysFs) -> Optional[float]:
-    for name in _EMC_CAPS:
+    for name in EMC_CAPS:
         cap = _integer(sysfs.read_or(name))
         if cap:  # 0: none
             return cap / 1e6

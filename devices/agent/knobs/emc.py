@@ -23,7 +23,7 @@ from ._files import (
 from ._limits import Limits, LimitsKnob
 from .gpu_devfreq import DEVFREQ, devfreq_limits, devfreq_table
 
-_CAPS = ("/sys/kernel/nvpmodel_clk_cap/emc", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap")  # Hz; 0: none
+CAPS = ("/sys/kernel/nvpmodel_clk_cap/emc", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap")  # Hz; 0: none
 _TOLERANCE = 0.015
 _SETTLE_S = 0.5
 _POLL_S = 0.05
@@ -221,7 +221,7 @@ def _table(sysfs: SysFs, variant: _Variant, soc: str) -> List[int]:
 
 def _cap(sysfs: SysFs) -> Optional[Tuple[str, int]]:
     """The file that caps the memory clock now, and the cap in Hz."""
-    for name in _CAPS:
+    for name in CAPS:
         try:
             cap = read_int(sysfs, name)
         except NoValue:

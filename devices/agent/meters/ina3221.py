@@ -85,7 +85,7 @@ def find_ina3221(sysfs: SysFs, clock: Clock) -> Tuple[Optional[Meter], List[Prob
             ", ".join(names) or "(none with a label)", ", ".join(chip for chip, _ in chips)
         )
         return None, [Problem("; ".join([what] + skipped), _NO_TOTAL)]
-    name = total[0] + " (module power)" if len(total) == 1 else " + ".join(total)
+    name = total[0] + " (module input)" if len(total) == 1 else " + ".join(total)
     measuring = [monitors[0]] if total == [_TOTAL_238] else [rail.chip for rail in rails if rail.label in total]
     return Meter(name, channels, total, lag_s=max(_lag_s(sysfs, chip) for chip in measuring), note=note), []
 

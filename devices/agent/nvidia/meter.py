@@ -2,7 +2,7 @@
 
 from typing import Optional, Tuple
 
-from ..meter import Channel, Meter, MeterFault
+from ..meter import Channel, EnergyCounter, Meter, MeterFault
 from ..meters.files import ReadFault
 from .gpu import Gpu
 from .library import NvmlError
@@ -13,8 +13,8 @@ INSTANT_LAG_S = 0.1  # readings change about that often (assumed)
 AVERAGE_LAG_S = 1.0  # the mean of the last second
 
 
-class NvmlEnergy:
-    """The counter of energy: more exact than power samples where a window is long enough.
+class NvmlEnergy(EnergyCounter):
+    """The counter of energy.
 
     Args:
         gpu: The GPU.
@@ -87,14 +87,15 @@ class NvmlMeter(Meter):
             self._instant = averages and _has_instant(gpu)
         except NvmlError as error:
             raise ReadFault("NVML does not answer: {}".format(error.reason), error.mend) from error
-        lag_s, note = INSTANT_LAG_S, None  # type: Tuple[float, Optional[str]]
+        lag_s = INSTANT_LAG_S
+        note: Optional[str] = None
         if averages and not self._instant:
             lag_s = AVERAGE_LAG_S
             note = "{} is read as the mean of the last second: its peaks are not seen".format(NAME)
         super().__init__(NAME, [Channel(RAIL, self._read_w, True)], [RAIL], lag_s=lag_s, note=note)
         self.read()
         try:
-            self.energy: Optional[NvmlEnergy] = NvmlEnergy(gpu)
+            self.energy = NvmlEnergy(gpu)
         except MeterFault:  # older than Volta
             self.energy = None
 

@@ -83,7 +83,7 @@ def fault_of(sampler: Sampler) -> str | None:
 
 def meter_of(script: Script) -> Meter:
     return Meter(
-        "VDD_IN (module power)", [Channel("VDD_IN", script, True), Channel("VDD_SOC", lambda: 1.0)], ["VDD_IN"]
+        "VDD_IN (module input)", [Channel("VDD_IN", script, True), Channel("VDD_SOC", lambda: 1.0)], ["VDD_IN"]
     )
 
 
@@ -150,14 +150,14 @@ def test_a_fault_of_more_than_half_a_second(sampler: Sampler, script: Script, cl
 def test_zero_watts_are_a_fault(sampler: Sampler, script: Script, clock: TickClock) -> None:
     script.watts = 0.0
     clock.tick(4)
-    assert fault_of(sampler) == "VDD_IN (module power) reads 0 W: no meter of a running machine does"
+    assert fault_of(sampler) == "VDD_IN (module input) reads 0 W: no meter of a running machine does"
     assert [sample.total_w for sample in sampler.between(0, 1e9)] == [5.0]
 
 
 def test_what_a_driver_raises_does_not_end_the_thread(sampler: Sampler, script: Script, clock: TickClock) -> None:
     script.failure = ZeroDivisionError("division by zero")
     clock.tick(4)
-    assert fault_of(sampler) == "VDD_IN (module power) cannot be read: ZeroDivisionError: division by zero"
+    assert fault_of(sampler) == "VDD_IN (module input) cannot be read: ZeroDivisionError: division by zero"
     script.failure = None
     clock.tick()
     assert fault_of(sampler) is None
@@ -216,7 +216,7 @@ def test_a_reading_that_hangs_is_seen(script: Script) -> None:
     clock.ahead_s = 3.0
     reason = fault_of(sampler)
     assert reason is not None
-    assert reason.startswith("VDD_IN (module power) has not answered for 3.")
+    assert reason.startswith("VDD_IN (module input) has not answered for 3.")
     go_on.set()
     sampler.stop()
     assert fault_of(sampler) is None

@@ -82,12 +82,13 @@ def test_a_board_that_reboots_is_lost_and_the_same_study_goes_on() -> None:
         pytest.raises(DeviceLostError, match="stopped answering"),
     ):
         begun.run()
-    assert len(begun.trials) == 3
+    made = len(begun.trials)
+    assert made >= 3
     assert begun.trials[-1].pending
     with fake_device(board, WORKLOAD, preset=PRESET) as device, study(device) as resumed:
         outcome = resumed.run()
-    assert [trial.setting for trial in outcome.trials[:3]] == [trial.setting for trial in begun.trials]
-    assert outcome.trials[2].status in (Status.OK, Status.OOM)
+    assert [trial.setting for trial in outcome.trials[:made]] == [trial.setting for trial in begun.trials]
+    assert outcome.trials[made - 1].status in (Status.OK, Status.OOM)
     assert outcome.verdict.recommended is not None
 
 

@@ -321,7 +321,7 @@ def test_one_glitch_is_no_trouble(tmp_path: Path) -> None:
     put(tmp_path, f"{ORIN}/curr1_input", "0")
     found = trouble(meter, StoppedClock())
     assert found is not None
-    assert found.what == "VDD_IN (module power): VDD_IN reads 0 W: no meter of a running machine does"
+    assert found.what == "VDD_IN (module input): VDD_IN reads 0 W: no meter of a running machine does"
     assert found.mend == "cat /sys/class/hwmon/hwmon1/in1_input /sys/class/hwmon/hwmon1/curr1_input"
 
 
