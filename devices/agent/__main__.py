@@ -1,4 +1,4 @@
-"""`python tuner_agent.pyz serve`: the agent. `... trainer PID`: its child; `... guardian ROOT`: who outlives it."""
+"""`python tuner_agent.pyz serve`: the agent. `... trainer PID`: its child; `... guardian ROOT PID`: who outlives it."""
 
 import sys
 from typing import List
@@ -10,10 +10,10 @@ def main(arguments: List[str]) -> int:
         from .trainer.main import main as train
 
         return train(int(arguments[1]))
-    if arguments[:1] == ["guardian"] and len(arguments) == 2:
+    if arguments[:1] == ["guardian"] and len(arguments) == 3:
         from .guardian import guard
 
-        return guard(arguments[1])
+        return guard(arguments[1], int(arguments[2]))
     if arguments[:1] == ["serve"] and len(arguments) <= 2:
         from .session import serve
 

@@ -32,6 +32,8 @@ class Channel:
 
     def send(self, message: Message) -> None:
         """Send one message. Nothing happens where the other side has gone; `closed` tells."""
+        if self.closed:
+            return
         data = json.dumps(message, allow_nan=False, separators=(",", ":")).encode("utf-8") + b"\n"
         try:
             while data:

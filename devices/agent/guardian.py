@@ -31,7 +31,7 @@ class Guardian:
 
     def __init__(self, command: List[str], root: str) -> None:
         self._process: Optional["subprocess.Popen[bytes]"] = subprocess.Popen(
-            [*command, "guardian", root],
+            [*command, "guardian", root, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -64,8 +64,11 @@ class Guardian:
         self._process = None
 
 
-def guard(root: str) -> int:
-    """The guardian's own life; its exit status tells whether the board is as it was found."""
+def guard(root: str, agent_pid: int) -> int:
+    """The guardian's own life; its exit status tells whether the board is as it was found.
+
+    It touches the journal of its own agent only: another one may hold the board by now.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.write("ready\n")
@@ -80,6 +83,9 @@ def guard(root: str) -> int:
     if said.endswith(_FAREWELL):
         return 0
     sysfs = NvmlFiles(root)
-    for group in (load(sysfs) or {"groups": []})["groups"]:
+    left = load(sysfs)
+    if left is None or left["pid"] != agent_pid:
+        return 0
+    for group in left["groups"]:
         end_group(group)
     return 1 if recover(sysfs, Clock(), orphaned=True).failed else 0

@@ -1,4 +1,4 @@
-"""The agent's hands: knobs are held at a setting and put back, with the journal on disk and a guardian awake before."""
+"""The agent's hands: knobs are held at a setting and put back, a guardian awake and the journal on disk before."""
 
 from typing import Dict, List, Optional
 
@@ -35,8 +35,8 @@ class Hands:
         self._board.check(setting)
         knobs = [(knob, setting[knob.name]) for knob in self._board.knobs if knob.name in setting]
         if knobs:
-            self._journal.keep([name for knob, _ in knobs for name in knob.files()])
             self._watch_over()
+            self._journal.keep([name for knob, _ in knobs for name in knob.files()])
         for knob, value in knobs:
             if self._held.get(knob.name) == value and knob.fault(value, False) is None:
                 continue
@@ -88,7 +88,7 @@ class Hands:
         Raises:
             AgentError: it cannot be started.
         """
-        if self._guardian is not None or not self._journal.names or not self._board.sysfs.shared:
+        if self._guardian is not None or not self._board.sysfs.shared:
             return
         try:
             self._guardian = Guardian(own_program(), self._board.sysfs.root)

@@ -28,8 +28,12 @@ class _Seat:
         self.until_s: float | None = None  # while it waits
 
     def close(self) -> None:
-        os.close(self.read_fd)
-        os.close(self.write_fd)
+        for fd in {self.read_fd, self.write_fd} - {-1}:
+            os.close(fd)
+        self.read_fd = self.write_fd = -1
+
+    def __del__(self) -> None:  # a campaign makes hundreds of clocks
+        self.close()
 
 
 class TurnClock(Clock):

@@ -203,11 +203,20 @@ def test_a_dismissed_guardian_does_nothing(board: SysFs, tmp_path: Path) -> None
     assert board.read(MAX) == "612000000"
 
 
+def test_a_guardian_leaves_the_journal_of_another_agent_alone(board: SysFs, tmp_path: Path) -> None:
+    Journal(board, Clock()).keep([MIN, MAX])
+    hold(board, "612000000")
+    command = [sys.executable, str(archive_path()), "guardian", str(tmp_path), str(os.getpid() + 1)]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=30).returncode == 0
+    assert state(board) == ("612000000", "612000000")
+    assert board.exists(NAME)
+
+
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_guardian_runs_under_every_python(board: SysFs, tmp_path: Path, python: str) -> None:
     Journal(board, Clock()).keep([MIN, MAX])
     hold(board, "612000000")
-    command = [python, str(archive_path()), "guardian", str(tmp_path)]
+    command = [python, str(archive_path()), "guardian", str(tmp_path), str(os.getpid())]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")
     assert state(board) == FOUND
