@@ -60,30 +60,33 @@ class Journal:
         found = {name: value for name, value in new.items() if value is not None}
         if not found:
             return
+        self._save({**self._values, **found})
         self._values.update(found)
-        self._save()
 
     def note_group(self, pid: int) -> None:
         """Remember a process group that must not outlive the agent."""
         self._groups = [pid]
         if self._values:
-            self._save()
+            self._save(self._values)
 
     def restore(self) -> Restored:
-        """Put every value back and verify it; the journal ends where all is as it was found."""
+        """Put every value back and verify it; the journal ends where all is as it was found. One that was never begun
+        touches nothing: what is on disk is another agent's."""
+        if not self._values:
+            return Restored([], [])
         result = put_back(self._sysfs, self._clock, self._values)
         if not result.failed:
             self._values = {}
             self._sysfs.remove(NAME)
         return result
 
-    def _save(self) -> None:
+    def _save(self, values: Dict[str, str]) -> None:
         document = {
             "boot_id": boot_id(self._sysfs),
             "pid": os.getpid(),
             "began": began(os.getpid()),
-            "groups": self._groups,
-            "values": list(self._values.items()),
+            "groups": [[pid, began(pid)] for pid in self._groups],
+            "values": list(values.items()),
         }
         try:
             self._sysfs.replace(NAME, json.dumps(document))
@@ -116,10 +119,10 @@ def load(sysfs: SysFs) -> Optional[Dict[str, Any]]:
             "boot_id": document["boot_id"],
             "pid": int(document["pid"]),
             "began": document["began"],
-            "groups": [int(pid) for pid in document["groups"]],
+            "groups": [int(pid) for pid, since in document["groups"] if _is_group(int(pid), since)],
             "values": values,
         }
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
     return found if found["boot_id"] == boot_id(sysfs) else None
 
@@ -178,6 +181,12 @@ def boot_id(sysfs: SysFs) -> Optional[str]:
 def is_held(document: Dict[str, Any]) -> bool:
     """Whether the agent that wrote the journal lives: its number, and not another process that got it."""
     return began(document["pid"]) is not None and began(document["pid"]) == document["began"]
+
+
+def _is_group(pid: int, since: Optional[str]) -> bool:
+    """Whether a group may still be the one that was noted: led by that process, or by nobody any more. While a group
+    lasts, its number is given to no other process."""
+    return pid > 1 and since is not None and began(pid) in (None, since)
 
 
 def began(pid: int) -> Optional[str]:

@@ -28,6 +28,7 @@ from .trainer_process import TrainerProcess
 TRAINING_SILENCE_S = 600.0  # longest time for one micro-batch: between two there are signs of life
 ALIVE_S = 2.0  # longest silence towards the host while it waits for an answer
 MARKER = "/.fake-board"
+FASTEST = 1000.0  # seconds of a fake board in a real one
 
 
 def serve(sysfs_root: str = "/") -> int:
@@ -58,7 +59,8 @@ def read_marker(sysfs: SysFs) -> Marker:
         return Marker()
     try:
         found = json.loads(text)
-        return Marker(float(found["speed"]), [str(part) for part in found["trainer"]])
+        speed = float(found["speed"])
+        return Marker(speed if 0 < speed <= FASTEST else 1.0, [str(part) for part in found["trainer"]])
     except (ValueError, KeyError, TypeError):
         return Marker()
 

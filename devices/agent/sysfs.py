@@ -106,7 +106,9 @@ class SysFs:
         draft = "{}.{}".format(path, os.getpid())
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            os.write(descriptor, text.encode("utf-8"))
+            data = text.encode("utf-8")
+            while data:
+                data = data[os.write(descriptor, data) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -111,6 +111,42 @@ def test_a_journal_that_is_none_harms_nobody(board: SysFs, text: str) -> None:
     assert load(board) is not None
 
 
+def test_an_agent_that_wrote_nothing_leaves_the_journal_of_another_alone(board: SysFs) -> None:
+    first, second = Journal(board, Clock()), Journal(board, Clock())
+    first.keep([MAX])
+    assert second.restore() == ([], [])
+    with pytest.raises(AgentError):
+        second.keep([MIN])
+    assert second.restore() == ([], [])
+    assert board.exists(NAME)
+    board.write(MAX, "612000000")
+    assert first.restore() == ([MAX], [])
+
+
+def test_a_journal_that_could_not_be_written_refuses_every_time(board: SysFs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(name: str, text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    journal = Journal(board, Clock())
+    with monkeypatch.context() as patch:
+        patch.setattr(board, "replace", full)
+        for _ in range(2):
+            with pytest.raises(AgentError, match=r"No space left on device.*so no knob is touched"):
+                journal.keep([MAX])
+    journal.keep([MAX])
+    assert board.exists(NAME)
+
+
+@pytest.mark.parametrize("groups", [[[1, "0"]], [[0, "1"]], [[os.getpid(), "0"]], [[-1, "5"]], [[2**22 + 1, None]]])
+def test_only_the_group_that_was_noted_is_ended(board: SysFs, groups: list[list[object]]) -> None:
+    Journal(board, Clock()).keep([MAX])
+    document = json.loads(board.read(NAME))
+    board.replace(NAME, json.dumps({**document, "groups": groups}))
+    left = load(board)
+    assert left is not None
+    assert left["groups"] == []
+
+
 def test_a_second_agent_is_refused_while_the_first_lives(board: SysFs) -> None:
     Journal(board, Clock()).keep([MAX])
     with pytest.raises(AgentError, match=f"another agent, process {os.getpid()}, tunes this board"):
