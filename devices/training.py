@@ -34,6 +34,24 @@ class WorkloadInfo:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """How a training learns, beside its batches and its learning rate; the defaults change nothing.
+
+    Attributes:
+        clip_norm: Longest gradient of an optimizer step, by its Euclidean norm; None: any.
+        precision: Of the forward passes: `fp32`, `bf16` or `fp16`.
+        batch_norm: What becomes of batch normalization: `plain`, `frozen` (running statistics) or `group` (replaced by
+            group normalization).
+        decay: Of the learning rate after the warm-up: `constant`, or `linear` or `cosine` down to 0 at the last step.
+    """
+
+    clip_norm: float | None = None
+    precision: str = "fp32"
+    batch_norm: str = "plain"
+    decay: str = "constant"
+
+
+@dataclass(frozen=True)
 class TrainingPlan:
     """A full training, down to the last number: the device decides nothing.
 
@@ -47,6 +65,7 @@ class TrainingPlan:
         seed: Of the initial weights, the order of the data and whatever draws random numbers.
         checkpoint_dir: Folder of the checkpoints `step-N.pt`; made where it does not exist.
         out_dir: Folder for `model.pt`, or None.
+        recipe: How it learns.
         resume: Go on from the last checkpoint, if there is one; otherwise earlier ones are put aside.
         identity: JSON values that a checkpoint must agree with to be resumed.
     """
@@ -60,6 +79,7 @@ class TrainingPlan:
     seed: int
     checkpoint_dir: str
     out_dir: str | None = None
+    recipe: Recipe = Recipe()
     resume: bool = False
     identity: Mapping[str, Any] = field(default_factory=dict)
 

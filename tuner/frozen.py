@@ -11,6 +11,7 @@ from typing import Any
 from devices.device import BATCH_KNOB, WorkloadSpec
 from devices.errors import InputError
 from tuner.frozen_check import SCHEMA, parse_frozen
+from tuner.learning_rate import rule_for, scale
 from tuner.outcome import Outcome, evidence_json
 from tuner.store import now
 from tuner.workload_files import file_digests
@@ -63,18 +64,21 @@ def _training(
     micro_batch: float | None, reference: Mapping[str, Any] | None, train_samples: int | None
 ) -> dict[str, Any]:
     """Effective batch, accumulation and learning rate. The tuned micro-batch is accumulated up to the reference batch;
-    a larger one is its own effective batch. The learning rate follows the effective batch linearly (Goyal et al. 2017).
+    a larger one is its own effective batch. The learning rate follows it by the optimizer's rule.
     """
     if reference is None or micro_batch is None:
-        return {"reference": None, "effective_batch": None, "accumulation_steps": None, "learning_rate": None}
+        names = ("reference", "effective_batch", "accumulation_steps", "learning_rate", "lr_scaling")
+        return dict.fromkeys(names)
     effective = max(int(reference["batch"]), int(micro_batch))
     if train_samples is not None:
         effective = min(effective, max(train_samples, int(micro_batch)))
+    rule = rule_for(reference["optimizer"])
     return {
         "reference": dict(reference),
         "effective_batch": effective,
         "accumulation_steps": -(-effective // int(micro_batch)),
-        "learning_rate": reference["learning_rate"] * effective / reference["batch"],
+        "learning_rate": scale(reference["learning_rate"], effective, int(reference["batch"]), rule),
+        "lr_scaling": rule,
     }
 
 

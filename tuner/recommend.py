@@ -18,7 +18,7 @@ from tuner.trial import Role, Trial
 MIN_PROBABILITY = 0.95  # of power <= cap, for a setting to be recommended
 SPEED_KNOBS = ("gpu_freq_mhz", "power_limit_w", "cpu_freq_mhz")  # what people lower first
 _MIN_READINGS = 4
-_MAX_BASELINES = 2
+_MAX_BASELINES = 3
 _FAR_ABOVE = 1.25
 MAX_BURSTS = 5  # at one setting, to find out on which side of the cap it is
 _WORTH_A_BURST = 0.004  # relative gain
@@ -139,15 +139,18 @@ def is_hopeless(problem: Problem, trials: Sequence[Trial]) -> bool:
 def comparison(problem: Problem, trials: Sequence[Trial], default: Setting | None) -> Setting | None:
     """The setting a recommended one is compared with: measured for that purpose, or else to be measured."""
     made = [trial for trial in trials if trial.role is Role.BASELINE]
+    if len(made) < _MAX_BASELINES:
+        return baseline_setting(problem, trials, default)
     within = [trial for trial in made if any(e.within(problem.cap) for e in pool(problem, [trial]).values())]
-    if within or len(made) >= _MAX_BASELINES:
-        return (within or made)[-1].setting
-    return baseline_setting(problem, trials, default)
+    return (within or made)[-1].setting
 
 
 def baseline_setting(problem: Problem, trials: Sequence[Trial], default: Setting | None) -> Setting | None:
-    """What people use without a tuner: the device's default; where that breaks the cap, with its clock lowered until it
-    is likely to hold.
+    """What people use without a tuner: the device's default; where that breaks the cap, at the highest clock that holds
+    it.
+
+    People find that clock by trying, so a clock that may hold is tried before a slower one that surely does: a gain
+    over a needlessly slow setting would be none.
 
     None where no default is known or measurable, or its batch size is not likely to hold the cap at any clock.
     """
@@ -170,7 +173,8 @@ def baseline_setting(problem: Problem, trials: Sequence[Trial], default: Setting
         return p if evidence is None else float(evidence.within(problem.cap))
 
     chances = [chance(setting, float(p)) for setting, p in zip(line, probability, strict=True)]
-    fastest = next((setting for setting, p in zip(line, chances, strict=True) if p >= _BASELINE_LIKELY), None)
-    if fastest is None and max(chances, default=0.0) >= _BASELINE_POSSIBLE:
-        return line[chances.index(max(chances))]
-    return fastest
+    likely = next((i for i, p in enumerate(chances) if p >= _BASELINE_LIKELY), None)
+    if likely is None:
+        best = max(chances, default=0.0)
+        return line[chances.index(best)] if best >= _BASELINE_POSSIBLE else None
+    return line[likely - 1] if likely and chances[likely - 1] >= _POSSIBLE else line[likely]

@@ -10,9 +10,10 @@ from typing import Any
 from devices.device import BATCH_KNOB, DeviceInfo, Setting, WorkloadSpec
 from devices.errors import InputError, UnsupportedError
 from devices.measurement import Source
-from devices.training import TrainingPlan, WorkloadInfo
+from devices.training import Recipe, TrainingPlan, WorkloadInfo
 from tuner.frozen_check import FrozenTraining
-from tuner.training_request import TrainRequest
+from tuner.learning_rate import rule_for, scale
+from tuner.training_request import AUTO, TrainRequest
 
 DEFAULT_EPOCHS = 20
 WARM_UP_EPOCHS = 5  # Goyal et al. 2017, section 2.2
@@ -30,6 +31,7 @@ class Training:
         micro_batch: Samples of a forward and backward pass.
         accumulation_steps: Passes of an optimizer step, a smaller last one counted.
         epochs: How often every sample is seen.
+        lr_scaling: How the learning rate follows the effective batch: one of `tuner.learning_rate.RULES`.
         notes: Sentences for the user on what was decided.
     """
 
@@ -38,6 +40,7 @@ class Training:
     micro_batch: int
     accumulation_steps: int
     epochs: float
+    lr_scaling: str
     notes: tuple[str, ...]
 
 
@@ -124,13 +127,16 @@ def decide(
     known = {knob.name for knob in info.knobs} | {BATCH_KNOB}
     setting = {name: value for name, value in config.setting.items() if name in known} | {BATCH_KNOB: micro}
     said += [f"{info.name} has no {name}: it is left alone" for name in config.setting if name not in known]
-    rate, note = _learning_rate(config, reference, effective)
+    rule = rule_for(reference.optimizer) if request.lr_scaling == AUTO else request.lr_scaling
+    rate, note = _learning_rate(config, reference, effective, rule)
     said += [note] if note else []
     if not math.isfinite(rate):
         raise InputError(
             f"the learning rate scaled to an effective batch of {effective} is no finite number",
             hint=f"a smaller learning_rate in {request.frozen}",
         )
+    if request.precision != Recipe.precision:
+        said.append(f"the study measured {Recipe.precision}: speed and power differ in {request.precision}")
     if config.cap_w is not None and not info.statistics:
         said.append(f"the cap of {config.cap_w:g} W is not held: {info.name} has no power meter")
     per_epoch = -(-samples // effective)
@@ -146,6 +152,7 @@ def decide(
         seed=config.seed if request.seed is None else request.seed,
         checkpoint_dir=str(request.checkpoint_dir.absolute()),
         out_dir=None if request.out is None else str(request.out.absolute()),
+        recipe=Recipe(request.clip_norm, request.precision, request.batch_norm, request.decay),
         resume=request.resume,
     )
     workload = training_workload(request, config)
@@ -155,6 +162,7 @@ def decide(
         micro_batch=micro,
         accumulation_steps=accumulation,
         epochs=steps / per_epoch,
+        lr_scaling=rule,
         notes=tuple(said),
     )
 
@@ -185,25 +193,27 @@ def last_micro_batch(effective: int, micro: int) -> int:
     return 2 if left == 1 and effective > micro > 2 else left
 
 
-def _learning_rate(config: FrozenTraining, reference: WorkloadInfo, effective: int) -> tuple[float, str | None]:
-    """The learning rate of an effective batch, and a sentence where the file's own is no linear scaling.
+def _learning_rate(
+    config: FrozenTraining, reference: WorkloadInfo, effective: int, rule: str
+) -> tuple[float, str | None]:
+    """The learning rate of an effective batch by a rule, and a sentence where the file's own is another.
 
-    Linear scaling: rate = reference rate x effective batch / reference batch (Goyal et al. 2017, section 2.1). A rate
-    written by hand belongs to the file's effective batch and scales from there.
+    A rate written by hand belongs to the file's effective batch and scales from there.
     """
-    scaled = reference.learning_rate * effective / reference.batch
+    scaled = scale(reference.learning_rate, effective, reference.batch, rule)
     written = config.learning_rate
     if written is None:
         return scaled, None
     base = config.effective_batch or effective
-    if math.isclose(written, reference.learning_rate * base / reference.batch, rel_tol=1e-9):
+    usual = scale(reference.learning_rate, base, reference.batch, rule_for(reference.optimizer))
+    if math.isclose(written, usual, rel_tol=1e-9):  # nobody changed it
         return scaled, None
     if base == effective:
-        return written, f"learning rate {written:g} stands in the file; linear scaling would give {scaled:g}"
-    rate = written * effective / base
+        return written, f"learning rate {written:g} stands in the file; {rule} scaling would give {scaled:g}"
+    rate = scale(written, effective, base, rule)
     return rate, (
         f"learning rate {written:g} stands in the file for an effective batch of {base}; "
-        f"scaled linearly to {effective}: {rate:g}"
+        f"by {rule} scaling it is {rate:g} for {effective}"
     )
 
 

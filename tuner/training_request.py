@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from dataclasses import dataclass, replace
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from devices.errors import InputError
+from devices.training import Recipe
 
 RESULT_FILE = "result.json"
+AUTO = "auto"  # learning rate rule: that of the optimizer
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,11 @@ class TrainRequest:
     epochs: int | None = None
     steps: int | None = None
     seed: int | None = None
+    lr_scaling: str = AUTO
+    decay: str = Recipe.decay
+    clip_norm: float | None = None
+    precision: str = Recipe.precision
+    batch_norm: str = Recipe.batch_norm
     checkpoint_dir: Path = Path("checkpoints")
     resume: bool = False
     out: Path | None = None
@@ -53,6 +61,8 @@ def check_request(request: TrainRequest) -> None:
     for option, (value, least) in numbers.items():
         if value is not None and value < least:
             raise InputError(f"--{option} must be at least {least}, not {value}", hint=f"--{option} N")
+    if request.clip_norm is not None and not 0 < request.clip_norm < math.inf:
+        raise InputError(f"--clip-norm must be a number above 0, not {request.clip_norm:g}", hint="--clip-norm 1")
     if request.epochs is not None and request.steps is not None:
         raise InputError("--epochs and --steps both say when training ends", hint="leave one of them out")
     _check_folders(request)

@@ -41,6 +41,8 @@ def training_document(
         "effective_batch": plan.effective_batch,
         "accumulation_steps": training.accumulation_steps,
         "learning_rate": plan.learning_rate,
+        "lr_scaling": training.lr_scaling,
+        "recipe": asdict(plan.recipe),
         "warm_up_steps": plan.warm_up_steps,
         "steps": result.steps,
         "steps_planned": plan.steps,

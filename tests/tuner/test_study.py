@@ -159,6 +159,15 @@ class TestBaseline:
         assert outcome.baseline.setting == {"gpu_freq_mhz": 500, "batch_size": 4}
         assert outcome.baseline.within(outcome.problem.cap)
 
+    def test_a_clock_that_may_hold_the_cap_is_tried_before_a_slower_one(self) -> None:
+        """An unlucky reading at batch 24 makes 408 MHz look too fast; at the default's batch 32 it holds the cap."""
+        with Study("jetson-orin", cap_w=7.0, values={"batch_size": (8, 16, 24, 32)}) as study:
+            outcome = study.run()
+        assert outcome.baseline is not None
+        assert outcome.baseline.setting == {"gpu_freq_mhz": 408, "batch_size": 32}
+        assert outcome.verdict.recommended is not None
+        assert outcome.verdict.recommended.setting == outcome.baseline.setting
+
     def test_a_missing_standard_error_is_not_exactness(self) -> None:
         def silent(setting: Setting, plan: BurstPlan) -> Measurement:
             return replace(toy_measurement(setting), throughput_sem=None, power_mean_sem_w=None)

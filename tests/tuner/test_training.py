@@ -12,7 +12,7 @@ import pytest
 from devices.agent.trainer.data import split
 from devices.device import BATCH_KNOB, DeviceInfo, Knob
 from devices.errors import InputError
-from devices.training import WorkloadInfo
+from devices.training import Recipe, WorkloadInfo
 from tests.tuner.frozen_examples import EMULATED, REPLAYED, write_frozen
 from tuner.frozen import read_frozen
 from tuner.frozen_check import frozen_training
@@ -82,6 +82,28 @@ class TestLearningRate:
     def test_linear_scaling(self, effective: int, rate: float) -> None:
         assert decided(effective_batch=effective).plan.learning_rate == pytest.approx(rate)
 
+    @pytest.mark.parametrize(
+        ("optimizer", "rule", "rate"),
+        [
+            ("SGD", "linear", 0.4),
+            ("AdamW", "sqrt", 0.2),
+            ("RMSprop", "sqrt", 0.2),
+            ("NAdam", "sqrt", 0.2),
+            ("LARS", "linear", 0.4),
+        ],
+    )
+    def test_the_rule_is_that_of_the_optimizer(self, optimizer: str, rule: str, rate: float) -> None:
+        written = {"reference": {"batch": 64, "learning_rate": 0.1, "optimizer": optimizer}}
+        training = decided(written, effective_batch=256, epochs=100)
+        assert (training.lr_scaling, training.plan.learning_rate) == (rule, pytest.approx(rate))
+        assert f"learning rate {rate} ({rule} scaling, from 0.1 over 20 steps)" in recipe(training)
+
+    @pytest.mark.parametrize(("rule", "rate"), [("linear", 0.4), ("sqrt", 0.2), ("none", 0.1)])
+    def test_a_rule_of_choice(self, rule: str, rate: float) -> None:
+        training = decided(effective_batch=256, lr_scaling=rule)
+        assert training.plan.learning_rate == pytest.approx(rate)
+        assert ("not scaled" if rule == "none" else f"{rule} scaling") in recipe(training)
+
     def test_a_rate_written_by_hand(self) -> None:
         training = decided({"learning_rate": 0.2})
         assert training.plan.learning_rate == 0.2
@@ -110,6 +132,21 @@ class TestLearningRate:
 
     def test_a_rate_below_the_reference_is_not_warmed_up_downwards(self) -> None:
         assert decided({"learning_rate": 0.01}, effective_batch=128, epochs=100).plan.warm_up_steps == 0
+
+
+class TestRecipe:
+    def test_it_is_as_asked_for_and_printed(self) -> None:
+        options: dict[str, Any] = {"clip_norm": 1.0, "precision": "bf16", "batch_norm": "group", "decay": "cosine"}
+        training = decided(**options)
+        assert training.plan.recipe == Recipe(**options)
+        words = recipe(training)
+        assert "(linear scaling, then cosine to 0), gradients clipped at 1, bf16, batch norm group, 20 epochs" in words
+        assert training.notes == ("the study measured fp32: speed and power differ in bf16",)
+
+    @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+    def test_a_clip_that_cannot_be(self, value: float) -> None:
+        with pytest.raises(InputError, match="--clip-norm must be a number above 0"):
+            check_request(TrainRequest(Path("frozen.json"), clip_norm=value))
 
 
 class TestLength:

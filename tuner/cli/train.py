@@ -15,7 +15,7 @@ NOTHING_YET: dict[str, Any] = {
     **dict.fromkeys(("device", "source", "frozen", "frozen_source", "workload", "setting", "test_accuracy")),
     **dict.fromkeys(("test_loss", "final_train_loss", "throughput", "energy_j", "power_mean_w", "time_over_cap_s")),
     **dict.fromkeys(("duration_s", "micro_batch", "effective_batch", "accumulation_steps", "learning_rate")),
-    **dict.fromkeys(("warm_up_steps", "steps", "steps_planned", "epochs", "seed")),
+    **dict.fromkeys(("lr_scaling", "recipe", "warm_up_steps", "steps", "steps_planned", "epochs", "seed")),
     "resumed": False,
     "finished": False,
     **dict.fromkeys(("checkpoint", "out")),
@@ -40,6 +40,25 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--steps", type=POSITIVE, metavar="N", help="Optimizer steps, instead of epochs.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Of weights and order.  [default: frozen config's]"
+)
+@click.option(
+    "--lr-scaling",
+    type=click.Choice(["auto", "linear", "sqrt", "none"]),
+    help="How the learning rate follows the effective batch.  [default: auto: sqrt for the Adam family, else linear]",
+)
+@click.option(
+    "--decay",
+    type=click.Choice(["constant", "linear", "cosine"]),
+    help="Of the learning rate after the warm-up.  [default: constant]",
+)
+@click.option("--clip-norm", type=float, metavar="X", help="Longest gradient of an optimizer step.  [default: any]")
+@click.option(
+    "--precision", type=click.Choice(["fp32", "bf16", "fp16"]), help="Of the forward passes.  [default: fp32]"
+)
+@click.option(
+    "--batch-norm",
+    type=click.Choice(["plain", "frozen", "group"]),
+    help="As it is, with frozen statistics, or replaced by group normalization.  [default: plain]",
 )
 @click.option("--checkpoint-dir", type=FOLDER, metavar="DIR", help="Folder of the checkpoints.  [default: checkpoints]")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint, if there is one.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devices.device import DeviceInfo, EventSink
+from devices.training import Recipe
 from tuner.report.screen import console, count_bar
 from tuner.report.text import count, figure, joules, seconds, setting_text, source_text
 from tuner.training import Training, last_micro_batch
@@ -88,15 +89,30 @@ def recipe(training: Training) -> str:
     plan = training.plan
     ragged = plan.effective_batch % training.micro_batch
     last = f" (the last of {last_micro_batch(plan.effective_batch, training.micro_batch)})" if ragged else ""
-    rate = f"learning rate {plan.learning_rate:g}"
-    if plan.warm_up_steps:
-        rate += f" (from {plan.warm_up_from:g} over {count(plan.warm_up_steps, 'step')})"
+    rate = f"learning rate {plan.learning_rate:g} ({_course(training)})"
     steps = count(plan.steps, "step")
     length = f"{count_epochs(training.epochs)} ({steps})"
     return (
         f"micro-batch {training.micro_batch} x {training.accumulation_steps}{last} = effective batch "
-        f"{plan.effective_batch}, {rate}, {length}, seed {plan.seed}"
+        f"{plan.effective_batch}, {rate}{_extras(plan.recipe)}, {length}, seed {plan.seed}"
     )
+
+
+def _course(training: Training) -> str:
+    """`linear scaling, from 0.1 over 20 steps, then cosine`: where the learning rate comes from and where it goes."""
+    plan = training.plan
+    parts = ["not scaled" if training.lr_scaling == "none" else f"{training.lr_scaling} scaling"]
+    if plan.warm_up_steps:
+        parts.append(f"from {plan.warm_up_from:g} over {count(plan.warm_up_steps, 'step')}")
+    return ", ".join(parts) + ("" if plan.recipe.decay == Recipe.decay else f", then {plan.recipe.decay} to 0")
+
+
+def _extras(recipe: Recipe) -> str:
+    """What differs from the usual, each with a comma before it."""
+    parts = [] if recipe.clip_norm is None else [f"gradients clipped at {recipe.clip_norm:g}"]
+    parts += [] if recipe.precision == Recipe.precision else [recipe.precision]
+    parts += [] if recipe.batch_norm == Recipe.batch_norm else [f"batch norm {recipe.batch_norm}"]
+    return "".join(f", {part}" for part in parts)
 
 
 def count_epochs(epochs: float) -> str:

@@ -23,7 +23,7 @@ from tuner.trial import Trial
 _MARGIN = 0.995  # of the cap: a setting nearer to it can hardly be confirmed
 _START_CLOCK, _START_BATCH = 0.3, 0.64  # of the lists
 _LIKELY_FIRST = 0.7
-_ENOUGH_BROKEN, _HOPELESS = 3, 0.005  # bursts above the cap, and P(power <= cap) everywhere, to say that none holds it
+_ENOUGH_BROKEN, _HOPELESS = 3, 0.01  # bursts above the cap, and P(power <= cap) everywhere, to say that none holds it
 _CLOCK_FAILED = (Status.THROTTLED, Status.CLOCK_NOT_APPLIED)
 _SURELY = 0.01  # above the cap: more than noise
 _HELD_BY_BATCH = 0.3  # of the list of batch sizes
@@ -156,7 +156,7 @@ class CapAwareStrategy(ProposingStrategy):
         Minus infinity where one more burst at a tried setting, which the study makes, is worth more: noise alone may
         have put it above the cap.
         """
-        hope = chances.holds.mean(0)
+        hope = np.where(chances.below, chances.holds.mean(0), 0.0)
         if hope.max() < _HOPELESS:  # too little to tell settings apart: down
             over = self._stops and _broken(problem, trials) >= _ENOUGH_BROKEN
             return np.where(chances.below & (not over), -chances.outlook.power.mean(0), -np.inf)

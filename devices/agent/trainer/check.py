@@ -8,6 +8,7 @@ from ..failures import is_ours
 from ..workloads import explain, file_of
 from .data import endless
 from .loop import judge, place, train_window
+from .norms import batch_norms
 
 CHECKED_BATCH = 2  # batch normalization refuses one sample of 1x1
 
@@ -50,7 +51,7 @@ def try_step(spec: str, workload: Any, device: torch.device) -> Tuple[Dict[str, 
         "optimizer": type(optimizer).__name__,
         "train_samples": train_samples,
         "test_samples": test_samples,
-        "batch_norm": any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules()),
+        "batch_norm": bool(batch_norms(model)),
     }
     return info, data
 

@@ -7,21 +7,28 @@ from typing import Any, Iterable, List, Optional, Tuple
 import torch
 from torch import nn
 
+from .precision import FULL, Precision
+
 PAIR = "it must return a pair: the sum of the losses as a tensor, and the number of terms in it"
 
 
 class LossError(ValueError):
-    """A loss that is no finite number. The weights are those before the step."""
+    """A loss, or what came of it, that is no finite number. The weights in the last checkpoint are whole."""
 
-    def __init__(self, value: float, where: str = "") -> None:
+    def __init__(self, value: float, where: str = "", what: str = "the loss") -> None:
         super().__init__(
-            "the loss is {}{}; a lower learning rate or other data may mend it".format(value, where and " " + where)
+            "{} is {}{}; a lower learning rate or other data may mend it".format(what, value, where and " " + where)
         )
         self.value = value
 
 
 def train_window(
-    workload: Any, model: nn.Module, optimizer: torch.optim.Optimizer, micro_batches: Iterable[Any]
+    workload: Any,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    micro_batches: Iterable[Any],
+    precision: Precision = FULL,
+    clip_norm: Optional[float] = None,
 ) -> Tuple[float, int]:
     """Make one optimizer step of the mean loss over all terms (samples, tokens) of some micro-batches.
 
@@ -34,6 +41,8 @@ def train_window(
         model: In training mode.
         optimizer: Its gradients are None or 0, and so again afterwards, also where something is raised.
         micro_batches: On the model's device; taken one by one, each after the backward pass of the one before.
+        precision: Of the forward passes.
+        clip_norm: Longest gradient of the whole step, by its Euclidean norm; a longer one is scaled down. None: any.
 
     Returns:
         The sum of the losses of all terms, and their number.
@@ -46,8 +55,9 @@ def train_window(
     count = 0
     try:
         for batch in micro_batches:
-            loss, terms = checked_loss(workload.loss(model, batch), differentiable=True)
-            loss.backward()  # type: ignore[no-untyped-call]
+            with precision.forward():
+                loss, terms = checked_loss(workload.loss(model, batch), differentiable=True)
+            precision.backward(loss)
             losses.append(loss.detach())
             count += terms
         if not losses:
@@ -56,22 +66,28 @@ def train_window(
         loss_sum = math.fsum(torch.stack(losses).tolist())
         if not math.isfinite(loss_sum):
             raise LossError(loss_sum)
-        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        if gradients:
-            torch._foreach_div_(gradients, float(count))  # one launch, not one a parameter
-        optimizer.step()
+        precision.unscale(optimizer)
+        learned = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        if learned:
+            torch._foreach_div_([p.grad for p in learned], float(count))  # one launch, not one a parameter
+        if clip_norm is not None:
+            nn.utils.clip_grad_norm_(learned, clip_norm)
+        precision.step(optimizer)
     finally:
         optimizer.zero_grad(set_to_none=True)
     return loss_sum, count
 
 
-def judge(workload: Any, model: nn.Module, batches: Iterable[Any]) -> Tuple[Optional[float], float]:
+def judge(
+    workload: Any, model: nn.Module, batches: Iterable[Any], precision: Precision = FULL
+) -> Tuple[Optional[float], float]:
     """Test a model, in evaluation mode and without gradients.
 
     Args:
         workload: Gives `loss`, and perhaps `evaluate`.
         model: Left in training mode.
         batches: At least one; on the model's device.
+        precision: Of the forward passes.
 
     Returns:
         The share of terms that are right, 0 to 1, or None without `evaluate`; and the mean loss of a term (which may
@@ -85,7 +101,7 @@ def judge(workload: Any, model: nn.Module, batches: Iterable[Any]) -> Tuple[Opti
     count = correct = judged = 0.0
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), precision.forward():
             for batch in batches:
                 loss, terms = checked_loss(workload.loss(model, batch), differentiable=False)
                 losses.append(float(loss))

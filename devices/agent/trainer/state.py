@@ -9,6 +9,10 @@ from typing import Any, Dict, List, NamedTuple, Optional
 import torch
 
 WARM_UP = "steps of the warm-up"
+FP32 = "fp32"
+CHOICES = {"precision": (FP32, "bf16", "fp16"), "batch_norm": ("plain", "frozen", "group")}
+CHOICES["decay"] = ("constant", "linear", "cosine")
+"""What a recipe may say; what comes first changes nothing."""
 
 
 class Asked(NamedTuple):
@@ -24,6 +28,10 @@ class Asked(NamedTuple):
     checkpoint_dir: str
     out_dir: Optional[str]
     resume: bool
+    clip_norm: Optional[float]
+    precision: str
+    batch_norm: str
+    decay: str
     plan: Dict[str, Any]
 
 
@@ -36,6 +44,7 @@ def read_plan(plan: Dict[str, Any]) -> Asked:
     Raises:
         ValueError: a number out of its range.
     """
+    recipe = plan["recipe"]
     asked = Asked(
         _whole("micro-batch", plan["setting"].get("batch_size"), 1),
         _whole("effective batch", plan["effective_batch"], 1),
@@ -47,10 +56,15 @@ def read_plan(plan: Dict[str, Any]) -> Asked:
         plan["checkpoint_dir"],
         plan["out_dir"],
         plan["resume"],
+        None if recipe["clip_norm"] is None else _finite("longest gradient", recipe["clip_norm"]),
+        _choice("precision", recipe),
+        _choice("batch_norm", recipe),
+        _choice("decay", recipe),
         plan,
     )
-    if asked.learning_rate == 0:
-        raise ValueError("the learning rate must be above 0")
+    for name, value in (("learning rate", asked.learning_rate), ("longest gradient", asked.clip_norm)):
+        if value == 0:
+            raise ValueError("the {} must be above 0".format(name))
     return asked
 
 
@@ -66,8 +80,15 @@ def _finite(name: str, value: Any) -> float:
     return float(value)
 
 
+def _choice(name: str, recipe: Dict[str, Any]) -> str:
+    if recipe[name] not in CHOICES[name]:
+        raise ValueError("{} must be one of {}, not {!r}".format(name, ", ".join(CHOICES[name]), recipe[name]))
+    return str(recipe[name])
+
+
 def essence(asked: Asked, samples: int) -> Dict[str, Any]:
-    """What a checkpoint must agree with to be resumed, by names for the user. The number of steps may change."""
+    """What a checkpoint must agree with to be resumed, by names for the user. The number of steps may change, unless
+    the learning rate falls towards their end."""
     same = {
         "micro-batch": asked.micro_batch,
         "effective batch": asked.effective_batch,
@@ -77,6 +98,13 @@ def essence(asked: Asked, samples: int) -> Dict[str, Any]:
         "seed": asked.seed,
         "training samples": samples,
     }
+    if asked.clip_norm is not None:
+        same["longest gradient"] = asked.clip_norm
+    for name, (usual, *_) in CHOICES.items():
+        if getattr(asked, name) != usual:
+            same[name] = getattr(asked, name)
+    if asked.decay != CHOICES["decay"][0]:
+        same["steps"] = asked.steps
     same.update(_flat(json.loads(json.dumps(asked.plan["identity"])), ""))
     return same
 

@@ -199,6 +199,9 @@ class _Training:
                 return self._result(finished=False)
             for note in notes:
                 self._note(note)
+        if self.learner.skipped:
+            text = "{} of {} optimizer steps were left out: their gradients overflowed fp16"
+            self._note(text.format(self.learner.skipped, self.step))
         result = dict(self._result(finished=True), test_accuracy=accuracy, test_loss=loss)
         self._write_model(self.learner.model.state_dict())
         self.folder.write(self._state(before, result))
@@ -220,6 +223,7 @@ class _Training:
             yield batch
 
     def _checkpoint(self) -> None:
+        self.learner.require_finite(self.step)
         self.path = self.folder.write(self._state(random_states(self.device), None))
         self.written_s = time.monotonic()
         self.tell({"phase": "checkpoint", "path": self.path})

@@ -8,7 +8,9 @@ A workload is any object with
 - ``train_data()``, ``test_data()``: map-style datasets whose collated items are batches; ``test_data`` may give None;
 - ``example_input(batch_size)``: one synthetic batch, as the collated data would give it;
 - ``reference_batch`` and ``reference_lr``: the effective batch and the learning rate that belong together;
-- optionally ``evaluate(model, batch)``: (number of correct terms, number of terms).
+- optionally ``evaluate(model, batch)``: (number of correct terms, number of terms);
+- optionally ``scheduler(optimizer, steps)``: a learning rate scheduler of torch, which goes on with every optimizer
+  step of a training of `steps`.
 
 A training that is resumed goes on bit for bit where all random numbers come from the global generators of torch,
 `random` and numpy: their states are in the checkpoint, those of a generator of the data set's own are not.

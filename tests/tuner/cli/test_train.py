@@ -82,7 +82,7 @@ class TestResult:
         assert lines[0] == "source: measured - Toy machine: measured here"
         assert lines[1] == (
             "training digits-cnn: micro-batch 32 x 4 (the last of 4) = effective batch 100, "
-            "learning rate 0.3125 (from 0.1 over 20 steps), 20 epochs (200 steps), seed 7"
+            "learning rate 0.3125 (linear scaling, from 0.1 over 20 steps), 20 epochs (200 steps), seed 7"
         )
         assert "note: learning rate 0.2 stands in the file" in result.out
         assert "note: a toy's note" in result.out

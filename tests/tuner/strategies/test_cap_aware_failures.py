@@ -56,6 +56,13 @@ class TestFailures:
         assert len(set(keys)) == len(keys)
         assert found.until <= len(problem.space)
 
+    @pytest.mark.parametrize("cap_w", [4.0, 5.0, 6.0])
+    def test_a_cap_below_the_board_ends_at_the_lowest_clock(self, cap_w: float) -> None:
+        with Study("jetson-orin", cap_w=cap_w) as study:
+            outcome = study.run()
+        assert outcome.stopped is Stopped.INFEASIBLE
+        assert {trial.setting["gpu_freq_mhz"] for trial in outcome.trials[1:]} == {306}
+
     def test_one_that_fails_everywhere_is_given_up_with_the_space(self) -> None:
         problem = toy_problem(clocks=2, batches=3)
         found = search(problem, lambda _: failed(Status.CRASHED), 30)
