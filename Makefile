@@ -2,6 +2,7 @@
 # make test    set up, then run the tests
 # make arena   every strategy against each other: tables and figures into build/arena (QUICK=1: at most 3 minutes)
 # make torture  fake boards that misbehave, agents that are killed: 200 and 100 of them (QUICK=1: at most 3 minutes)
+# make taste   throughput against batch size, and accuracy at the tuned one, into build/taste (QUICK=1: at most 3 minutes)
 # make setup   the set-up alone; make check: ruff and mypy; make bench: speed
 
 VENV := .venv
@@ -10,7 +11,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: setup demo test check bench arena torture clean
+.PHONY: setup demo test check bench arena torture taste clean
 
 setup: $(STAMP)
 
@@ -47,6 +48,9 @@ arena: setup
 
 torture: setup
 	QUICK=$(QUICK) $(BIN)/python -m experiments.torture $(TORTURE)
+
+taste: setup
+	QUICK=$(QUICK) $(BIN)/python -m experiments.taste $(TASTE)
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache

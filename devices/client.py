@@ -71,6 +71,7 @@ class AgentClient:
         """End the agent; may be called again."""
         if not self.closed:
             self.closed = True
+            self._link.channel.send({"request": "bye"})  # its input does not end while a forked process holds it too
             self._link.close()
 
     def _lose(self) -> None:

@@ -167,6 +167,7 @@ class DeviceInfo:
         knobs: The knobs that can be searched, in order.
         statistics: The statistics of power its meter gives; empty without a meter.
         meter: What the watts are of ("VDD_IN, module input"), or None without a meter.
+        no_meter: Why a meter that is there, or that the user named, is not used, and what mends it; else None.
         throughput_unit: `samples/s`, or what a profile says.
         held_fixed: What is pinned during the study (CPU set, EMC, power mode, versions).
         settings: The settings that can be measured where they are not the full product of the knobs' values
@@ -186,6 +187,7 @@ class DeviceInfo:
     model: str | None = None
     statistics: tuple[Statistic, ...] = ()
     meter: str | None = None
+    no_meter: tuple[str, str] | None = None
     throughput_unit: str = "samples/s"
     held_fixed: Mapping[str, Any] = field(default_factory=dict)
     settings: tuple[Setting, ...] | None = None
@@ -199,6 +201,18 @@ class DeviceInfo:
     def default_statistic(self) -> Statistic | None:
         """The statistic a cap holds on when the user names none: p95, else peak, else mean; None without a meter."""
         return next((s for s in STATISTICS if s in self.statistics), None)
+
+    def without_meter(self, what: str, hint: str) -> UnsupportedError:
+        """The error where something needs the meter that this device does not have.
+
+        Args:
+            what: What cannot be done: `no cap can be held`.
+            hint: What to do where no meter is there that could be mended.
+        """
+        why = ""
+        if self.no_meter is not None:
+            why, hint = f" that can be used ({self.no_meter[0]})", self.no_meter[1]
+        return UnsupportedError(f"{self.name} has no power meter{why}, so {what}", hint=hint)
 
     def enumerate_settings(self) -> Iterator[Setting]:
         """Every setting that can be measured, the last knob varying fastest."""
@@ -362,10 +376,24 @@ def open_device(
         )
     if board is None:
         raise unknown_device(name)
+    refuse_meter(board.name, access)
     batch = workload_info(workload).batch
     return EmulatedDevice(
         board, preset=preset or board.presets[0].name, search=search, values=values, seed=seed, reference_batch=batch
     )
+
+
+def refuse_meter(name: str, access: Access) -> None:
+    """Refuse a meter beside an emulated board of that name.
+
+    Raises:
+        InputError: one was named.
+    """
+    if access.meter is not None:
+        raise InputError(
+            f"{name} is emulated, so the meter '{access.meter}' would measure another machine",
+            hint="leave --meter out, or run on the board itself",
+        )
 
 
 def board_here(name: str, access: Access) -> str | None:

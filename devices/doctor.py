@@ -11,7 +11,8 @@ from devices.link import LocalLink
 def examine(
     root: str = "/", *, device: str | None = None, python: str | None = None, trainer: bool = True
 ) -> dict[str, Any]:
-    """The doctor's report: model, module, jetpack, source, knobs, meters, held_fixed, problems, trainer; values of now.
+    """The doctor's report: model, module, jetpack, source, knobs, meters, held_fixed, problems, notes, trainer; values
+    of now.
 
     Args:
         root: Of the board's files.

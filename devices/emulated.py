@@ -151,7 +151,7 @@ class EmulatedDevice(Device):
         if plan.cap_w is None or plan.statistic in self._info.statistics:
             return
         if self._board.meter is None:
-            raise UnsupportedError(f"{self._board.name} has no power meter, so no cap can be held", hint="no cap")
+            raise self.describe().without_meter("no cap can be held", "no cap")
         raise UnsupportedError(f"{self._board.name} does not give the {plan.statistic} of power")
 
     def _shortage(self, cost: StepCost, batch_size: int) -> str | None:

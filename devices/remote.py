@@ -79,7 +79,7 @@ class AgentDevice(Device):
             answer = self._ask_hello(workload)
             self._inspected = _workload_info(answer)
             pins = pins or Pins()
-            self._info = _device_info(answer, self._inspected, search, values or {}, pins)
+            self._info = device_info(answer, self._inspected, search, values or {}, pins)
             self._pinned = {name: self._info.held_fixed[name] for name in pins.values if name in self._info.held_fixed}
         except BaseException:
             self.close()
@@ -99,7 +99,7 @@ class AgentDevice(Device):
     ) -> Measurement:
         check_setting(self._info, setting)
         if plan.cap_w is not None and plan.statistic not in self._info.statistics:
-            raise UnsupportedError(f"{self._info.name} has no power meter, so no cap can be held", hint="no cap")
+            raise self._info.without_meter("no cap can be held", "no cap")
         whole = {**self._pinned, **setting}
         parameters = {"workload": workload.to_json(), "setting": whole, "plan": plan.to_json()}
         return Measurement.from_json(self._agent.ask("burst", on_event, **parameters)["measurement"])
@@ -155,7 +155,7 @@ def local_info(name: str, access: Access = HERE) -> DeviceInfo:
         answer = agent.ask("hello", protocol=PROTOCOL, device=name, meter=access.meter)
     finally:
         agent.close()
-    return _device_info(answer, None, [knob["name"] for knob in answer["device"]["knobs"]], {}, Pins())
+    return device_info(answer, None, [knob["name"] for knob in answer["device"]["knobs"]], {}, Pins())
 
 
 def _find_python(python: str | None) -> str | None:
@@ -176,7 +176,7 @@ def _workload_info(answer: Message) -> WorkloadInfo:
     return WorkloadInfo(**answer["workload"])
 
 
-def _device_info(
+def device_info(
     answer: Message,
     workload: WorkloadInfo | None,
     search: Sequence[str],
@@ -211,6 +211,7 @@ def _device_info(
         default = min(_default(offered[name], pins), steps[-1])
         knobs.append(Knob(name, tuple(knob_value(v) for v in chosen), knob_value(default)))
     held = {name: _default(knob, pins) for name, knob in offered.items() if name not in names}
+    unheld = _unheld(offered, held, names, pins)
     return DeviceInfo(
         name=device["name"],
         model=device["model"],
@@ -218,9 +219,10 @@ def _device_info(
         knobs=tuple(knobs),
         statistics=tuple(device["statistics"]),
         meter=device["meter"],
+        no_meter=None if device["no_meter"] is None else tuple(device["no_meter"]),
         held_fixed={**device["held_fixed"], **held, **answer.get("trainer", {})},
         default_setting={knob.name: knob.default for knob in knobs if knob.default is not None},
-        notes=tuple(device["notes"]),
+        notes=(*device["notes"], *([f"the preset is not held in full: {', '.join(unheld)}"] if unheld else [])),
         writes={name: tuple(offered[name].get("files", ())) for name in (*names, *pins.values) if name in offered},
     )
 
@@ -231,6 +233,20 @@ def _default(knob: Mapping[str, Any], pins: Pins) -> float:
     wanted = pins.values.get(knob["name"])
     found: float = knob["default"]
     return found if wanted is None else min(knob["values"], key=lambda step: abs(step - wanted))
+
+
+def _unheld(offered: Mapping[str, Any], held: Mapping[str, float], searched: Sequence[str], pins: Pins) -> list[str]:
+    """What of a preset this board, as it was found, cannot hold: each knob with what it is asked and does instead."""
+    found = []
+    for name, wanted in pins.values.items():
+        if name not in offered:
+            found.append(f"{name} {wanted:g} (this board cannot set it)")
+        elif name in held and f"{held[name]:g}" != f"{wanted:g}":
+            found.append(f"{name} {wanted:g} (held at {held[name]:g})")
+    for name, most in pins.most.items():
+        if name in searched and min(offered[name]["values"]) > most:
+            found.append(f"{name} at most {most:g} (it begins at {min(offered[name]['values']):g})")
+    return found
 
 
 def _default_batch(workload: WorkloadInfo | None) -> int | None:

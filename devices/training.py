@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from devices.measurement import Statistic
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,10 @@ class TrainingPlan:
         checkpoint_dir: Folder of the checkpoints `step-N.pt`; made where it does not exist.
         out_dir: Folder for `model.pt`, or None.
         recipe: How it learns.
+        cap_w: The cap in watts that the device holds for the whole training, by its clock; None: no cap.
+        statistic: The statistic of power the cap holds on.
+        on_drift: `hold`: go on at whatever clock holds the cap; `retune`: end, with a checkpoint, when the setting's
+            own clock was not held for ten minutes.
         resume: Go on from the last checkpoint, if there is one; otherwise earlier ones are put aside.
         identity: JSON values that a checkpoint must agree with to be resumed.
     """
@@ -80,6 +86,9 @@ class TrainingPlan:
     checkpoint_dir: str
     out_dir: str | None = None
     recipe: Recipe = Recipe()
+    cap_w: float | None = None
+    statistic: Statistic = "p95"
+    on_drift: str = "hold"
     resume: bool = False
     identity: Mapping[str, Any] = field(default_factory=dict)
 
@@ -101,7 +110,11 @@ class TrainingResult:
         test_loss: Mean loss of a term of the test data.
         throughput: Samples a second, of training alone (without tests and checkpoints), in this run.
         duration_s: Seconds trained in all, those before a resumption included.
-        energy_j, power_mean_w, time_over_cap_s: Of the whole training, by the device's meter.
+        energy_j, power_mean_w, power_peak_w: Of the whole training, by the device's meter.
+        time_over_cap_s: Seconds in which the cap's statistic, over the last minute, was above the cap.
+        unmetered_s: Seconds without a reading of the meter.
+        changes: Every change of a clock, or of the cap, on the way: `knob`, `from`, `to`, `reason`, `at_s`.
+        drift: How conditions differed from those of the study, where that ended it.
         checkpoint: Path of the last checkpoint.
     """
 
@@ -115,5 +128,9 @@ class TrainingResult:
     duration_s: float | None = None
     energy_j: float | None = None
     power_mean_w: float | None = None
+    power_peak_w: float | None = None
     time_over_cap_s: float | None = None
+    unmetered_s: float | None = None
+    changes: Sequence[Mapping[str, Any]] = ()
+    drift: str | None = None
     checkpoint: str | None = None

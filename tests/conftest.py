@@ -21,6 +21,7 @@ def data_folder() -> Path:
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test touches the user's store or leaves files behind."""
+    """No test touches the user's store or leaves files behind, and lines are as long as they are."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("TUNER_STORE", str(tmp_path / "studies.db"))
     monkeypatch.chdir(tmp_path)

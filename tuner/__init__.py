@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from tuner._guard import require_own_devices
 
 if TYPE_CHECKING:
+    from tuner.applied import apply
     from tuner.study import Study
 
-__all__ = ["Study"]
+__all__ = ["Study", "apply"]
 
 require_own_devices()
 
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from tuner.study import Study
 
         return Study
+    if name == "apply":
+        from tuner.applied import apply
+
+        return apply
     raise AttributeError(f"module 'tuner' has no attribute '{name}'")

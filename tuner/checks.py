@@ -108,10 +108,9 @@ def _content(profile: Profile) -> Counter[str]:
 def _require_power(info: DeviceInfo, what: str, hint: str) -> None:
     if info.statistics:
         return
-    why = f"{info.name} has no power meter"
     if info.source == "replayed":
-        why = "the profile does not record power_mean_w in every valid row"
-    raise UnsupportedError(f"{why}, so {what}", hint=hint)
+        raise UnsupportedError(f"the profile does not record power_mean_w in every valid row, so {what}", hint=hint)
+    raise info.without_meter(what, hint)
 
 
 def check_name(name: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from devices.cost import workload_info
 from devices.device import DeviceInfo, Knob, WorkloadSpec
 from devices.errors import UnsupportedError
+from devices.measurement import Source
 from devices.profile import Profile, profile_text
-from tuner.frozen import read_frozen
+from tuner.frozen import freeze, read_frozen
+from tuner.frozen_check import FrozenTraining, frozen_training
 from tuner.goal import Cap, find_goal
 from tuner.outcome import Outcome, assess
 from tuner.problem import Problem
@@ -62,11 +66,40 @@ def export_text(what: str, form: str, open_store: Callable[[], Store]) -> str:
     if path.is_file():
         if form == "csv":
             raise UnsupportedError("a frozen config is no table", hint="--format json or yaml")
-        return _format(read_frozen(path), form)
+        return format_document(read_frozen(path), form)
     store = open_store()
     if form == "csv":
         return profile_text(study_record(_load(store, what)))
-    return _format(study_document(store, what), form)
+    return format_document(study_document(store, what), form)
+
+
+def recommended_config(what: str, open_store: Callable[[], Store]) -> tuple[FrozenTraining | None, tuple[str, ...]]:
+    """A frozen config (where `what` is a file), or that of a study's recommended setting (None where it has none), and
+    sentences for the user.
+
+    Raises:
+        InputError: neither a file nor a study, or a file that is no frozen config.
+    """
+    path = Path(what)
+    if path.is_file():
+        return frozen_training(read_frozen(path), path), ()
+    study = _load(open_store(), what)
+    outcome = _outcome(study)
+    if outcome.verdict.recommended is None:
+        return None, (f"the study '{what}' recommends no setting: tune show {shlex.quote(what)}",)
+    notes = [] if ended_document(study) else [f"the study '{what}' is not finished: this is its answer so far"]
+    workload = WorkloadSpec(**_workload(study))
+    reference = _reference(workload, outcome.info.source)
+    if reference is None:
+        notes.append(f"the study '{what}' does not hold the batch size its workload was made for")
+    return frozen_training(freeze(outcome, workload, reference), path), tuple(notes)
+
+
+def _reference(workload: WorkloadSpec, source: Source) -> dict[str, Any] | None:
+    """What a named workload was made for; those of users are on the board, and recorded ones anywhere."""
+    if source == "replayed" or ":" in workload.spec:
+        return None
+    return workload_info(workload).to_reference()
 
 
 def study_record(study: StoredStudy) -> Profile:
@@ -115,7 +148,8 @@ def _outcome(study: StoredStudy) -> Outcome:
     return assess(study.name, info, problem, study.trials, stopped=None)
 
 
-def _format(document: Mapping[str, Any], form: str) -> str:
+def format_document(document: Mapping[str, Any], form: str) -> str:
+    """A document as `json` or `yaml`."""
     if form == "yaml":
         return "\n".join(_yaml(document, 0)) + "\n"
     return json.dumps(document, indent=2, allow_nan=False) + "\n"

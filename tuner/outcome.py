@@ -163,6 +163,7 @@ def trial_json(trial: Trial, cap: Cap | None) -> dict[str, Any]:
         "setting": dict(trial.setting),
         "state": trial.state.value,
         "role": trial.role.value,
+        "attempts": trial.attempts,
         "status": trial.status.value if trial.status else None,
         "reason": measurement.reason if measurement else None,
         "feasible": is_feasible(measurement, cap),

@@ -12,7 +12,8 @@ from devices.profile import Profile, read_profile
 from tuner.checks import check_prior, gives_away
 from tuner.library import ended_document, study_record
 from tuner.outcome import Stopped
-from tuner.store import Store, open_store
+from tuner.specification import Specification
+from tuner.store import Store, StoredStudy, open_store
 from tuner.study import Study
 
 _FINISHED = (Stopped.CONVERGED.value, Stopped.BUDGET.value)
@@ -67,28 +68,44 @@ def told_answers(named: Sequence[str], prior: Sequence[Profile], replay: Path | 
 def earlier_study_note(study: Study, location: str) -> tuple[str, ...]:
     """A sentence that names the record `study` could have learnt from, if the store at `location` holds one."""
     with closing(open_store(location)) as store:
-        name = earlier_study(store, study)
-    if name is None:
+        found = earlier_study(store, study)
+    if found is None:
         return ()
-    return (f"an earlier study of this device can be learned from: --prior {shlex.quote(name)}",)
+    workload = found.specification["workload"]
+    other = "" if workload == study.specification["workload"] else f", though of another workload ({workload['spec']}),"
+    return (f"an earlier study of this device{other} can be learned from: --prior {shlex.quote(found.name)}",)
 
 
-def earlier_study(store: Store, study: Study) -> str | None:
-    """The newest finished study of the same device, with another question, that `study` could learn from; or None."""
+def earlier_study(store: Store, study: Study) -> StoredStudy | None:
+    """The finished study of the same device, with another question, from which `study` could learn most; or None.
+
+    That is one of the same workload, then one with the same held fixed, then the longest, then the newest.
+    """
     wanted = study.specification
-    for name in reversed(store.names()[-_LOOK_BACK:]):
-        stored = None if name == study.name else store.load(name)
-        ended = ended_document(stored) if stored is not None else None
-        if stored is None or ended is None or ended["stopped"] not in _FINISHED:
-            continue
-        found = stored.specification
-        if any(found[key] != wanted[key] for key in ("device", "source")):
-            continue
-        if all(found[key] == wanted[key] for key in ("workload", "goal", "cap")):  # what --fresh set aside
-            continue
+
+    def worth(stored: StoredStudy) -> tuple[bool, bool, int]:
+        same = stored.specification
+        return same["workload"] == wanted["workload"], same["held_fixed"] == wanted["held_fixed"], len(stored.trials)
+
+    names = reversed(store.names()[-_LOOK_BACK:])
+    stored = [found for name in names if name != study.name and (found := store.load(name)) is not None]
+    others = [found for found in stored if _is_finished(found) and _is_another_question(found.specification, wanted)]
+    for found in sorted(others, key=worth, reverse=True):  # equals stay the newest first
         try:
-            check_prior(study.info, [prior_record(name, store)])
+            check_prior(study.info, [prior_record(found.name, store)])
         except InputError:  # of other knobs, or too short: of no use here
             continue
-        return name
+        return found
     return None
+
+
+def _is_finished(stored: StoredStudy) -> bool:
+    ended = ended_document(stored)
+    return ended is not None and ended["stopped"] in _FINISHED
+
+
+def _is_another_question(found: Specification, wanted: Specification) -> bool:
+    """Whether it is of the same device, and not what --fresh set aside."""
+    if any(found[key] != wanted[key] for key in ("device", "source")):
+        return False
+    return any(found[key] != wanted[key] for key in ("workload", "goal", "cap"))

@@ -11,6 +11,7 @@ from devices.device import BurstPlan, DeviceInfo, WorkloadSpec
 from devices.errors import SpecificationChangedError
 from devices.profile import Profile, profile_text
 from tuner.problem import Problem
+from tuner.units import number
 from tuner.workload_files import file_digests
 
 Specification = Mapping[str, Any]
@@ -86,6 +87,15 @@ def require_same(name: str, stored: Specification, wanted: Specification) -> Non
         )
 
 
+def _words(value: Any) -> str:
+    """A JSON value as people read it: `watts=7, statistic=p95`."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_words(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_words, value)) or "none"
+    return "none" if value is None else number(value)
+
+
 def _short(value: Any, limit: int = 60) -> str:
-    text = str(value)
+    text = _words(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

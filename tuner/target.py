@@ -6,13 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from devices.catalog import Board, Preset, find_board
-from devices.device import HERE, LOCAL_DEVICES, Access, Device, DeviceInfo, WorkloadSpec, board_here, open_device
+from devices.device import (
+    HERE,
+    LOCAL_DEVICES,
+    Access,
+    Device,
+    DeviceInfo,
+    WorkloadSpec,
+    board_here,
+    open_device,
+    refuse_meter,
+)
 from devices.emulated import EmulatedDevice
 from devices.errors import InputError
 from devices.measurement import Measurement
 from devices.remote import local_info
 from tuner.checks import check_cap
 from tuner.goal import Cap, Goal
+from tuner.units import watts
 
 AUTO_PRESET = "auto"
 
@@ -86,13 +97,11 @@ def _explain(board: Board, name: str, goal: Goal, cap: Cap | None, feasible: boo
     if preset is None or cap is None:
         return f"preset {name}: predicted to give the best {goal.title} of {len(board.presets)}"
     power = predicted.power(cap.statistic)
-    watts = f"{power.value:.2f} W" if power else "unknown power"
-    text = preset_text(board, preset)
+    level = watts(power.value, 4) if power else "unknown power"
+    text, asked = preset_text(board, preset), watts(cap.watts)
     if feasible:
-        return (
-            f"preset {name} ({text}): predicted best in {goal.title} under {cap.watts:g} W, at {watts} {cap.statistic}"
-        )
-    return f"preset {name} ({text}): no preset is predicted to hold {cap.watts:g} W; this one comes lowest, at {watts}"
+        return f"preset {name} ({text}): predicted best in {goal.title} under {asked}, at {level} {cap.statistic}"
+    return f"preset {name} ({text}): no preset is predicted to hold {asked}; this one comes lowest, at {level}"
 
 
 def preset_text(board: Board, preset: Preset) -> str:
@@ -126,6 +135,8 @@ def open_target(
     """
     board = find_board(name)
     here = None if name in LOCAL_DEVICES else board_here(board.name if board is not None else name, access)
+    if board is not None and here is None:
+        refuse_meter(board.name, access)
     notes: tuple[str, ...] = ()
     if board is not None and here is not None and here != board.name:
         notes = (f"this is no {board.name} but a {here}",)

@@ -68,17 +68,18 @@ def refuse_source(request: TrainRequest, config: FrozenTraining, source: Source)
         InputError: no --accept-source.
     """
     if config.source != "measured" and source == "measured" and not request.accept_source:
-        raise InputError(f"the figures of {request.frozen} {_origin(config)}", hint=request.command(accept_source=True))
+        raise InputError(f"the figures of {request.frozen} {origin(config)}", hint=request.command(accept_source=True))
 
 
 def provenance(config: FrozenTraining, info: DeviceInfo) -> tuple[str, ...]:
     """What the user should know of a setting that was found elsewhere than where it trains."""
     if config.source == info.source and config.device == info.name:
         return ()
-    return (f"the figures of the frozen config {_origin(config)}; {info.name} may behave otherwise",)
+    return (f"the figures of the frozen config {origin(config)}; {info.name} may behave otherwise",)
 
 
-def _origin(config: FrozenTraining) -> str:
+def origin(config: FrozenTraining) -> str:
+    """Where the figures of a frozen config come from, as the end of a sentence that begins with them."""
     return {
         "emulated": f"are emulated: a model of {config.device} gave them, nothing was measured",
         "replayed": f"are replayed: they come from a recorded profile of {config.device}",
@@ -128,7 +129,7 @@ def decide(
     setting = {name: value for name, value in config.setting.items() if name in known} | {BATCH_KNOB: micro}
     said += [f"{info.name} has no {name}: it is left alone" for name in config.setting if name not in known]
     rule = rule_for(reference.optimizer) if request.lr_scaling == AUTO else request.lr_scaling
-    rate, note = _learning_rate(config, reference, effective, rule)
+    rate, note = follow_rate(config, reference, effective, rule)
     said += [note] if note else []
     if not math.isfinite(rate):
         raise InputError(
@@ -193,9 +194,7 @@ def last_micro_batch(effective: int, micro: int) -> int:
     return 2 if left == 1 and effective > micro > 2 else left
 
 
-def _learning_rate(
-    config: FrozenTraining, reference: WorkloadInfo, effective: int, rule: str
-) -> tuple[float, str | None]:
+def follow_rate(config: FrozenTraining, reference: WorkloadInfo, effective: int, rule: str) -> tuple[float, str | None]:
     """The learning rate of an effective batch by a rule, and a sentence where the file's own is another.
 
     A rate written by hand belongs to the file's effective batch and scales from there.

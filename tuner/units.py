@@ -1,15 +1,17 @@
-"""Quantities as people type them: `7W`, `6500mW`, `7`; `510MHz`."""
+"""Quantities as people type them (`7W`, `6500mW`, `7`; `510MHz`) and read them (`7 W`, `4.5 min`, `1.7 kJ`)."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from devices.errors import InputError
 
 _POWER_W: Mapping[str, float] = {"": 1.0, "w": 1.0, "mw": 1e-3, "kw": 1e3}
 _FREQUENCY_MHZ: Mapping[str, float] = {"": 1.0, "mhz": 1.0, "ghz": 1e3, "khz": 1e-3, "hz": 1e-6}
+_Larger = Sequence[tuple[str, float, float]]  # units, the largest first, each with its size and from where it is used
 _QUANTITY = re.compile(r"^\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*([a-z]*)\s*$", re.IGNORECASE)
 
 
@@ -67,3 +69,30 @@ def parse_knob_value(knob: str, text: str) -> float:
     except ValueError:
         raise InputError(f"'{text}' is no value of {knob}", hint="a plain number, such as 16") from None
     return value
+
+
+def number(value: Any) -> str:
+    """A value as people write it: `2` where it is 2.0, no digit lost; what is no number as it is."""
+    return f"{value:.10g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _in_unit(value: float, unit: str, larger: _Larger) -> str:
+    for name, size, least in larger:
+        if value >= least:
+            return f"{value / size:.1f} {name}"
+    return f"{value:.0f} {unit}" if value >= 0.95 else f"{value:.2g} {unit}"
+
+
+def seconds(duration_s: float) -> str:
+    """`45 s`, `4.5 min`, `1.2 h`."""
+    return _in_unit(duration_s, "s", (("h", 3600.0, 7200.0), ("min", 60.0, 119.5)))
+
+
+def joules(energy_j: float) -> str:
+    """`850 J`, `1.7 kJ`, `2.3 MJ`."""
+    return _in_unit(energy_j, "J", (("MJ", 1e6, 999_950.0), ("kJ", 1e3, 999.5)))
+
+
+def watts(power_w: float, digits: int = 6) -> str:
+    """`7 W`, `6.96 W`, `7 kW`: to `digits` significant digits."""
+    return f"{power_w:.{digits}g} W" if power_w < 1000 else f"{power_w / 1000:.{digits}g} kW"

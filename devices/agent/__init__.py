@@ -14,6 +14,8 @@ repeat that `id`:
 | `hello`   | `protocol`, `device`, `workload` (or null), | `protocol`, `agent`, `python`, `pid`, `boot_id`,    |
 |           | `python`, `start_up_s`, `meter` (optional)  | `device`; with a workload `trainer` and `workload`  |
 | `apply`   | `setting`                                   | `applied`, and `fault`: how it does not hold        |
+| `read`    | `cap_w` (or null), `statistic`              | the meter and what slows the board, as seen since   |
+|           |                                             | the first `read` after any other request            |
 | `burst`   | `workload`, `setting`, `plan`               | `measurement`                                       |
 | `train`   | `workload`, `plan`                          | `result`                                            |
 | `abort`   |                                             | nothing: the running burst or training answers      |

@@ -1,6 +1,6 @@
 """What a board is to the agent: knobs that can be held and put back, a meter, and what is watched during a burst."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .clock import Clock
 from .failures import AgentError
@@ -8,6 +8,7 @@ from .meter import Meter
 from .sysfs import SysFs
 
 BATCH = "batch_size"
+NO_METER = "no power meter was found, so no cap can be held"
 
 
 class Problem(NamedTuple):
@@ -69,7 +70,11 @@ class BoardKnob:
         raise NotImplementedError
 
     def problems(self) -> List[Problem]:
-        """What the user should know: not writable, a range narrower than the table (and what narrows it)."""
+        """What is wrong with it: not writable, not readable."""
+        return []
+
+    def narrowed(self) -> List[Problem]:
+        """What has made its range narrower than the table. While an agent holds the knob, that is its own work."""
         return []
 
 
@@ -108,6 +113,7 @@ class Board:
         always: Names of the knobs that are searched without being asked for, beside the batch size.
         trainer_knobs: Those that the trainer is told with each burst, as `describe` gives them; the batch size is none.
         meter: The total, or None: then no cap can be held.
+        no_meter: Why a meter that is there, or was named, is not used; None where all is well, or nothing is there.
         held_fixed: What is recorded beside every study: power mode, CPU set and clock, memory clock, versions.
         notes: Sentences the user should read before the first burst.
 
@@ -127,8 +133,14 @@ class Board:
         self.always: List[str] = []
         self.trainer_knobs: List[Dict[str, Any]] = []
         self.meter: Optional[Meter] = None
+        self.no_meter: Optional[Problem] = None
         self.held_fixed: Dict[str, Any] = {}
         self.notes: List[str] = []
+
+    def be_metered(self, meter: Optional[Meter], problems: Sequence[Problem]) -> None:
+        """Have a meter, if nothing is wrong with it: one that does not answer holds no cap."""
+        self.meter = None if problems else meter
+        self.no_meter = next((problem for problem in problems if problem.what != NO_METER), None)
 
     def describe(self) -> Dict[str, Any]:
         """What the host shall know: name, model, source, knobs with the values open now, meter, what is held fixed."""
@@ -144,6 +156,7 @@ class Board:
             "knobs": knobs,
             "always": self.always,
             "meter": self.meter.name if self.meter else None,
+            "no_meter": self.no_meter,
             "statistics": list(self.meter.statistics) if self.meter else [],
             "held_fixed": self.held_fixed,
             "notes": self.notes + ([self.meter.note] if self.meter and self.meter.note else []),
@@ -177,4 +190,4 @@ class Board:
 
     def problems(self) -> List[Problem]:
         """All that `doctor` finds wrong, knobs and meter included."""
-        return [problem for knob in self.knobs for problem in knob.problems()]
+        return [problem for knob in self.knobs for problem in (*knob.problems(), *knob.narrowed())]

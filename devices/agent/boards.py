@@ -28,7 +28,7 @@ class FoundBoard(Board):
         self.torch_device = "cuda" if self._identity.family == JETSON and sysfs.real else "cpu"
         self.knobs, self._knob_problems = find_knobs(sysfs, clock)
         meter, self._meter_problems = find_meter(sysfs, clock, external)
-        self.meter = None if self._meter_problems else meter  # one that does not answer holds no cap
+        self.be_metered(meter, self._meter_problems)
         self.notes = ["{} ({})".format(problem.what, problem.mend) for problem in self._meter_problems]
         self.always = [name for name in SPEED_KNOBS if any(knob.name == name for knob in self.knobs)][:1]
         self.held_fixed = held_fixed(sysfs, self._identity)

@@ -67,7 +67,7 @@ class Cpu(Board):
         if governor:
             self.held_fixed["governor"] = governor
         meter, problems = find_meter(sysfs, clock, external)
-        self.meter = None if problems else meter
+        self.be_metered(meter, problems)
         if external is not None:
             self.notes = ["{} ({})".format(problem.what, problem.mend) for problem in problems]
         self.knobs = [knob for knob in find_knobs(sysfs, clock)[0] if knob.name == CLOCK and _settable(sysfs, knob)]

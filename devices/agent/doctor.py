@@ -2,7 +2,7 @@
 
 import errno
 import os
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import journal
 from .board import BoardKnob, Problem
@@ -12,7 +12,7 @@ from .identity import JETSON, Identity, identify
 from .meter import Meter, MeterFault
 from .power_mode import Runner, read_modes, run_command
 from .surroundings import held_fixed, memory, problems
-from .sysfs import SysFs
+from .sysfs import SysFs, is_copy
 from .thermal import over_current_files, temperatures
 
 FindKnobs = Callable[[SysFs, Clock], Tuple[List[BoardKnob], List[Problem]]]
@@ -22,6 +22,10 @@ _UNITS = {"mhz": "MHz", "w": "W"}
 _GPU = "gpu_freq_mhz"
 _SEE_DRIVER = "see whether the GPU's driver is loaded: ls -l /sys/class/devfreq; lsmod | grep nv; sudo dmesg | tail"
 _NO_CAP = "tune without a cap (leave out --cap), or connect a meter and look again: tune doctor"
+_COPY = (
+    "these are plain files that nothing answers: whether clocks hold, what is drawn under load and whether the board's "
+    "own torch works cannot be told from them"
+)
 _FAILURES = (OSError, ValueError, LookupError, AgentError, MeterFault)  # what files that hold anything can cause
 
 
@@ -40,17 +44,20 @@ def examine(
         runner: Runs commands of the host; only on its own root.
 
     Returns:
-        model, module, jetpack, source, gpu (whether there is one that torch should see), knobs, meters, held_fixed,
-        problems; and what is only true now: total (the power that a cap would hold on), memory, temperatures_c,
-        over_current_events.
+        model, module, family, jetpack, source, gpu (whether there is one that torch should see), knobs, meters,
+        held_fixed, problems, notes (what to know that is no fault); and what is only true now: total (the power that a
+        cap would hold on), memory, temperatures_c, over_current_events.
     """
     identity = identify(sysfs)
-    knobs, knob_problems = _knobs(sysfs, clock, find_knobs, identity)
+    left = journal.load(sysfs)
+    kept = set(left["values"]) if left is not None else set()
+    knobs, knob_problems = _knobs(sysfs, clock, find_knobs, identity, kept)
     meters, total, meter_problems = _meters(sysfs, clock, find_meter)
-    found = [*_journal_problems(sysfs), *knob_problems, *meter_problems, *problems(sysfs, identity, runner)]
+    found = [*_journal_problems(left), *knob_problems, *meter_problems, *problems(sysfs, identity, runner, kept)]
     return {
         "model": identity.model,
         "module": identity.module,
+        "family": identity.family,
         "jetpack": identity.jetpack,
         "source": "measured" if sysfs.real else "emulated",
         "gpu": identity.family == JETSON or any(knob["name"].startswith("gpu_") for knob in knobs),
@@ -62,6 +69,7 @@ def examine(
         "temperatures_c": temperatures(sysfs),
         "over_current_events": _over_current(sysfs),
         "problems": [{"what": problem.what, "mend": problem.mend} for problem in _once(found)],
+        "notes": [_COPY] if is_copy(sysfs) else [],
     }
 
 
@@ -87,7 +95,7 @@ def examine_as(device: Optional[str], sysfs: SysFs, clock: Clock) -> Dict[str, A
 
 
 def _knobs(
-    sysfs: SysFs, clock: Clock, find: Optional[FindKnobs], identity: Identity
+    sysfs: SysFs, clock: Clock, find: Optional[FindKnobs], identity: Identity, kept: Set[str]
 ) -> Tuple[List[Dict[str, Any]], List[Problem]]:
     if find is None:
         from .knobs import find_knobs
@@ -100,7 +108,7 @@ def _knobs(
     described, wrong = [], list(found)
     for knob in knobs:
         try:
-            entry, more = _describe(sysfs, knob, identity)
+            entry, more = _describe(sysfs, knob, identity, kept)
         except _FAILURES as error:
             wrong.append(Problem("{} cannot be read: {}".format(knob.name, _words(error)), _SEE_DRIVER))
             continue
@@ -112,7 +120,14 @@ def _knobs(
     return described, wrong
 
 
-def _describe(sysfs: SysFs, knob: BoardKnob, identity: Identity) -> Tuple[Dict[str, Any], List[Problem]]:
+def _describe(
+    sysfs: SysFs, knob: BoardKnob, identity: Identity, kept: Set[str]
+) -> Tuple[Dict[str, Any], List[Problem]]:
+    """A knob, and what is wrong with it.
+
+    Args:
+        kept: Files that an agent has changed: what narrows a knob of theirs is that agent's doing.
+    """
     low, high = knob.allowed()
     refused = [(name, number) for name, number in ((name, sysfs.refusal(name)) for name in knob.files()) if number]
     entry = {
@@ -125,6 +140,9 @@ def _describe(sysfs: SysFs, knob: BoardKnob, identity: Identity) -> Tuple[Dict[s
     found = knob.problems()
     if not found and refused:
         found = [_refusal(knob.name, *refused[0])]
+    if kept.intersection(knob.files()):
+        return entry, found
+    found = found + knob.narrowed()
     if not found and (low > knob.steps[0] or high < knob.steps[-1]):
         text = "{} may only be {:g} to {:g} now, its steps reach from {:g} to {:g}"
         text = text.format(knob.name, low, high, knob.steps[0], knob.steps[-1])
@@ -179,8 +197,7 @@ def _meters(
     return rails, total, wrong
 
 
-def _journal_problems(sysfs: SysFs) -> List[Problem]:
-    left = journal.load(sysfs)
+def _journal_problems(left: Optional[Dict[str, Any]]) -> List[Problem]:
     if left is None:
         return []
     if journal.is_held(left):

@@ -26,13 +26,17 @@ class Guard:
         cap_w: The cap; None: any power is right.
         clock: Time of samples that come without one.
         limits: Temperature in C at which a burst ends, by zone; 95 C for a zone that is not in it.
+
+    Attributes:
+        above_since_s: When power went too far above the cap, where it is there; else None.
+        fault: The first fault.
     """
 
     def __init__(self, cap_w: Optional[float], clock: Clock, limits: Optional[Dict[str, float]] = None) -> None:
         self._cap_w = cap_w
         self._clock = clock
         self._limits = limits or {}
-        self._above_since_s: Optional[float] = None
+        self.above_since_s: Optional[float] = None
         self._swap_before: Optional[int] = None
         self.fault: Optional[Fault] = None
 
@@ -43,10 +47,10 @@ class Guard:
             return self.fault
         now_s = self._clock.monotonic() if time_s is None else time_s
         if power_w <= self._cap_w * (1 + MARGIN):
-            self._above_since_s = None
-        elif self._above_since_s is None:
-            self._above_since_s = now_s
-        elif now_s - self._above_since_s > PATIENCE_S:
+            self.above_since_s = None
+        elif self.above_since_s is None:
+            self.above_since_s = now_s
+        elif now_s - self.above_since_s > PATIENCE_S:
             text = "more than {:.0%} above the cap of {:g} W for {:g} s"
             self._end(Fault("over_cap", text.format(MARGIN, self._cap_w, PATIENCE_S)))
         return self.fault

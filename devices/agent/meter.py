@@ -14,11 +14,13 @@ class Channel(NamedTuple):
         name: The rail as its label says (`VDD_IN`).
         read_w: Watts now. Raises MeterFault.
         is_total: Whether it is the power of the whole module, or of all that can be metered.
+        resolution_w: The step of its readings, watts; None: not known, other than by their digits.
     """
 
     name: str
     read_w: Callable[[], float]
     is_total: bool = False
+    resolution_w: Optional[float] = None
 
 
 class EnergyCounter:
@@ -44,6 +46,9 @@ class Meter:
         statistics: What it gives: a counter of energy gives only the mean.
         lag_s: Time constant of its readings, seconds; 0 for a counter.
         note: A sentence the user should know (what is summed, what is not in it), or None.
+
+    Attributes:
+        moves: Whether the total ever read something else than at first.
     """
 
     def __init__(
@@ -61,6 +66,8 @@ class Meter:
         self.statistics = statistics
         self.lag_s = lag_s
         self.note = note
+        self.moves = False
+        self._first_w: Optional[float] = None
 
     energy: Optional[EnergyCounter] = None
 
@@ -80,7 +87,18 @@ class Meter:
         watts = sum(rails[name] for name in self.total)
         if not watts > 0:
             raise MeterFault("{} reads {:g} W: no meter of a running machine does".format(self.name, watts))
+        if self._first_w is None:
+            self._first_w = watts
+        self.moves = self.moves or watts != self._first_w
         return watts, rails
+
+    @property
+    def resolution_w(self) -> Optional[float]:
+        """The step of the total's readings, watts: of a sum the coarsest of its rails; None: not known, other than by
+        their digits."""
+        steps_w = [channel.resolution_w for channel in self.channels if channel.name in self.total]
+        known_w = [step_w for step_w in steps_w if step_w is not None]
+        return max(known_w) if known_w and len(known_w) == len(steps_w) else None
 
     def close(self) -> None:
         """Give back what the meter holds: a child process. May be called again; most meters hold nothing."""

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from .board import Fault
 from .clock import Clock
 from .meter import Meter, MeterFault
-from .power import figures, gap_reason, is_power_tight
+from .power import figures, gap_reason, is_power_tight, stuck_reason
 from .sampler import Sampler
 
 Window = Optional[Tuple[float, float]]
@@ -68,17 +68,22 @@ class Metering:
         """Whether the power between two moments is known as well as the plan wants."""
 
         def known(begin: float, end: float) -> bool:
-            return self._sampler is None or is_power_tight(self._sampler.between(begin, end), plan["tolerance"])
+            if self._sampler is None or self._meter is None:
+                return True
+            return is_power_tight(self._sampler.between(begin, end), plan["tolerance"], self._meter.resolution_w)
 
         return known
 
     def fault(self, window: Window) -> Optional[Fault]:
-        """Why the power of this burst cannot be told: the meter failed, or the window has gaps."""
-        if self._sampler is None:
+        """Why the power of this burst cannot be told: the meter failed or is stuck, or the window has gaps."""
+        if self._sampler is None or self._meter is None:
             return None
         reason = self._sampler.fault
         if reason is None and window is not None:
-            reason = gap_reason(self._sampler.between(*window), *window)
+            samples, meter = self._sampler.between(*window), self._meter
+            reason = gap_reason(samples, *window) or stuck_reason(
+                samples, window[0], window[1], meter.lag_s, meter.moves, meter.resolution_w
+            )
         return None if reason is None else Fault("crashed", reason)
 
     def add_to(self, found: Dict[str, Any], window: Window, status: str) -> Dict[str, Any]:
@@ -94,7 +99,7 @@ class Metering:
         else:
             begin, end = self._began + _SETTLED_LAGS * self._meter.lag_s, self._ended or now
         around = self._sampler.between(begin - _AROUND_S, end + _AROUND_S)  # for the values at its edges
-        power = figures(around, begin, end, self._meter.statistics)
+        power = figures(around, begin, end, self._meter.statistics, self._meter.resolution_w)
         found = dict(found, **power)
         if status == "ok" and len(self._counted) == 2 and self._meter.energy is not None:
             first, last = self._counted

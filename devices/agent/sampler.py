@@ -16,6 +16,7 @@ KEEP_S = 4 * 3600.0  # about 7 MB with three rails
 _MOST_FAULTS = 3  # in a row: one is a glitch of the bus
 _LONGEST_FAULT_S = 0.5
 _STALLED_S = 2.0  # a slow board starves the thread for a second and more: that is a gap, not a fault
+_LAST_S = 2.5  # a meter that answers at all has answered by then; a file of the kernel may hang for ever
 _NICENESS = -10  # the trainer's data loaders must not starve it
 
 
@@ -42,7 +43,7 @@ class Sampler:
         self._reason = ""
         self._good_s = 0.0  # when it last answered, or was started
         self._thread: Optional[threading.Thread] = None
-        self._wake = (-1, -1)
+        self._wake = -1
 
     def start(self) -> None:
         """Begin to sample; nothing where it does."""
@@ -51,19 +52,18 @@ class Sampler:
         with self._lock:
             self._faults = 0
             self._good_s = self._clock.monotonic()
-        self._wake = os.pipe()
-        self._thread = threading.Thread(target=self._run, args=(self._wake[0],), name="sampler", daemon=True)
+        ended, self._wake = os.pipe()
+        self._thread = threading.Thread(target=self._run, args=(ended,), name="sampler", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End sampling, after the reading that is under way; may be called again."""
+        """End sampling, after the reading that is under way, for which it waits 2.5 s at most; may be called again."""
         if self._thread is None:
             return
-        os.write(self._wake[1], b"x")
-        self._thread.join()
+        os.write(self._wake, b"x")
+        os.close(self._wake)
+        self._thread.join(_LAST_S)  # one that hangs ends itself when its reading does
         self._thread = None
-        for fd in self._wake:
-            os.close(fd)
 
     @property
     def latest(self) -> Optional[Sample]:
@@ -98,11 +98,17 @@ class Sampler:
         rails = {name: column[i] for name, column in self._rails_w.items() if not math.isnan(column[i])}
         return Sample(self._times_s[i], self._totals_w[i], rails)
 
-    def _run(self, wake_fd: int) -> None:
+    def _run(self, end_fd: int) -> None:
         try:
             os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)  # 0: on Linux this thread alone
         except OSError:  # not allowed to
             pass
+        try:
+            self._sample_until(end_fd)
+        finally:
+            os.close(end_fd)  # not `stop`, which may have given up waiting
+
+    def _sample_until(self, end_fd: int) -> None:
         started_s = self._clock.monotonic()
         ticks = 0
         while True:
@@ -110,7 +116,7 @@ class Sampler:
             late = math.floor((self._clock.monotonic() - started_s) / self._period_s)
             ticks = max(ticks, late) + 1  # a clock that wakes a hair too early gets no second reading at one tick
             wait_s = started_s + ticks * self._period_s - self._clock.monotonic()
-            if self._clock.wait([wake_fd], wait_s):
+            if self._clock.wait([end_fd], wait_s):
                 return
 
     def _read(self) -> None:

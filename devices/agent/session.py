@@ -19,15 +19,16 @@ from .failures import AgentError
 from .guard import protect_process
 from .hands import Hands
 from .journal import MEND, recover
+from .keeper import Keeper
 from .nvidia.files import NvmlFiles
 from .processes import adopt_orphans
+from .reading import Reading
 from .supervisor import Supervisor
-from .sysfs import SysFs
+from .sysfs import MARKER, SysFs
 from .trainer_process import TrainerProcess
 
 TRAINING_SILENCE_S = 600.0  # longest time for one micro-batch: between two there are signs of life
 ALIVE_S = 2.0  # longest silence towards the host while it waits for an answer
-MARKER = "/.fake-board"
 FASTEST = 1000.0  # seconds of a fake board in a real one
 
 
@@ -96,6 +97,7 @@ class Session:
         self._board: Optional[Board] = None
         self._asked: Any = None
         self._hands: Optional[Hands] = None
+        self._reading: Optional[Reading] = None
         self._id: Any = None
         self._told = 0.0
         self._loaded: List[Any] = []
@@ -111,6 +113,7 @@ class Session:
                     self._answer(message)
         finally:
             self._supervisor.kill()
+            self._stop_reading()
             self._put_back()
             if self._board is not None and self._board.meter is not None:
                 self._board.meter.close()
@@ -134,6 +137,8 @@ class Session:
             self._refuse("input", "no request is named {!r}".format(request), "requests: {}".format(", ".join(known)))
             return
         self._supervisor.begin()
+        if request != "read":
+            self._stop_reading()
         try:
             reply = handler(message)
         except AgentError as error:
@@ -180,6 +185,11 @@ class Session:
                 self._hands.restore()
             except AgentError as error:
                 sys.stderr.write("{} ({})\n".format(error.message, error.hint))
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.stop()
+            self._reading = None
 
     # ---- requests
 
@@ -238,6 +248,13 @@ class Session:
         fault = hands.hold(message["setting"])
         return {"applied": message["setting"], "fault": None if fault is None else fault._asdict()}
 
+    def _on_read(self, message: Message) -> Dict[str, Any]:
+        board, hands = self._require_board()
+        if self._reading is None:
+            cap_w = None if message["cap_w"] is None else float(message["cap_w"])
+            self._reading = Reading(board, hands, cap_w, str(message["statistic"]))
+        return self._reading.read()
+
     def _on_burst(self, message: Message) -> Dict[str, Any]:
         known = message["workload"] in self._loaded
         board, hands = self._require_board()
@@ -246,24 +263,33 @@ class Session:
 
     def _on_train(self, message: Message) -> Dict[str, Any]:
         (board, hands), plan = self._require_board(), message["plan"]
-        hands.hold(plan["setting"])
+        fault = hands.hold(plan["setting"])
+        if fault is not None:
+            raise AgentError("device", fault.reason, "tune doctor tells what is in the way")
         self._supervisor.load(message["workload"])
+        if self._supervisor.trainer_pid is not None:
+            hands.note_group(self._supervisor.trainer_pid)
+        keeper = Keeper(board, hands, plan, self._tell)
 
         def hear(event: Dict[str, Any]) -> bool:
             self._supervisor.allow(TRAINING_SILENCE_S)
-            self._tell(event)
-            return False
+            return keeper.hear(event)
 
-        result = self._supervisor.exchange(
-            "train",
-            TRAINING_SILENCE_S,
-            hear,
-            patient=True,
-            workload=message["workload"],
-            plan=plan,
-            threads=board.threads(plan["setting"]),
-        )
-        return {"result": result}
+        keeper.start()
+        try:
+            result = self._supervisor.exchange(
+                "train",
+                TRAINING_SILENCE_S,
+                hear,
+                keeper.look,
+                patient=True,
+                workload=message["workload"],
+                plan=plan,
+                threads=board.threads(plan["setting"]),
+            )
+        finally:
+            keeper.stop()
+        return {"result": keeper.add_to(result)}
 
     def _on_restore(self, message: Message) -> Dict[str, Any]:
         return {"restored": [] if self._hands is None else self._hands.restore()}

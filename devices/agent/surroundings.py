@@ -1,7 +1,7 @@
 """What stands around the knobs of a board: its power mode, CPUs, memory clock and idle states, and who else writes."""
 
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Collection, Dict, List, NamedTuple, Optional, Set
 
 from .board import Problem
 from .identity import JETSON, RASPBERRY_PI, Identity
@@ -40,8 +40,12 @@ class Writers(NamedTuple):
     pinned: bool
 
 
-def other_writers(sysfs: SysFs) -> Writers:
-    """By the processes, by systemd's links, and by the clocks themselves."""
+def other_writers(sysfs: SysFs, kept: Collection[str] = ()) -> Writers:
+    """By the processes, by systemd's links, and by the clocks themselves.
+
+    Args:
+        kept: Files that an agent of ours has changed: clocks that stand still there are its work.
+    """
     running: Set[str] = set()
     for pid in sysfs.list("/proc"):
         if pid.isdigit():
@@ -53,7 +57,7 @@ def other_writers(sysfs: SysFs) -> Writers:
         for unit in sysfs.list("{}/{}".format(_UNITS, folder))
         if unit.partition(".")[0] in _WRITERS
     }
-    return Writers(sorted(running), sorted(enabled), _pinned(sysfs))
+    return Writers(sorted(running), sorted(enabled), _pinned(sysfs, kept))
 
 
 def held_fixed(sysfs: SysFs, identity: Identity, runner: Runner = run_command) -> Dict[str, Any]:
@@ -100,17 +104,20 @@ def memory(sysfs: SysFs) -> Dict[str, Any]:
     return dict(found, zram_devices=zram_devices(sysfs))
 
 
-def problems(sysfs: SysFs, identity: Identity, runner: Runner = run_command) -> List[Problem]:
+def problems(
+    sysfs: SysFs, identity: Identity, runner: Runner = run_command, kept: Collection[str] = ()
+) -> List[Problem]:
     """What is wrong around the knobs, and what mends it.
 
     Args:
         runner: Runs nvpmodel and vcgencmd; only on the machine's own root.
+        kept: Files that an agent of ours has changed.
     """
     found = [*_heat_problems(sysfs), *_memory_problems(sysfs)]
     if identity.family == JETSON:
         modes = read_modes(sysfs, runner)
         found += _mode_problems(sysfs, identity, modes)
-        found += _writer_problems(sysfs, modes)
+        found += _writer_problems(other_writers(sysfs, kept), sysfs.exists(STORED_CLOCKS))
     if identity.family == RASPBERRY_PI and sysfs.real:
         found += _pi_problems(pi_bits(runner))
     return found
@@ -162,9 +169,8 @@ def _mode_problems(sysfs: SysFs, identity: Identity, modes: PowerModes) -> List[
     return found
 
 
-def _writer_problems(sysfs: SysFs, modes: PowerModes) -> List[Problem]:
+def _writer_problems(writers: Writers, stored: bool) -> List[Problem]:
     found = []
-    writers = other_writers(sysfs)
     if "jtop" in writers.running:
         text = "jtop runs: its samples take time from the training, and its buttons write the same clocks"
         found.append(Problem(text, "sudo systemctl stop jtop.service"))
@@ -174,7 +180,7 @@ def _writer_problems(sysfs: SysFs, modes: PowerModes) -> List[Problem]:
         found.append(Problem(text.format(", ".join(others)), "wait until it has ended"))
     if writers.pinned:
         mend = "sudo jetson_clocks --restore"
-        if not sysfs.exists(STORED_CLOCKS):
+        if not stored:
             mend = "nothing was stored before ({} is missing), so: sudo reboot".format(STORED_CLOCKS)
         found.append(Problem("GPU and CPUs are each pinned at one clock, as jetson_clocks leaves them", mend))
     return found
@@ -199,10 +205,10 @@ def _programs(sysfs: SysFs, pid: str) -> Set[str]:
     return {re.sub(r"\.(sh|py)$", "", name.rpartition("/")[2]) for name in names}
 
 
-def _pinned(sysfs: SysFs) -> bool:
+def _pinned(sysfs: SysFs, kept: Collection[str]) -> bool:
     ends = [(folder + "/min_freq", folder + "/max_freq") for folder in gpu_folders(sysfs)]
     policies = [(policy + "/scaling_min_freq", policy + "/scaling_max_freq") for policy in _policies(sysfs)]
-    if not ends or not policies:
+    if not ends or not policies or any(name in kept for pair in [*ends, *policies] for name in pair):
         return False
     return all(sysfs.read_or(low) == sysfs.read_or(high) is not None for low, high in [*ends, *policies])
 

@@ -2,10 +2,13 @@
 
 import errno
 import os
+import stat
 from typing import List, Optional
 
+MARKER = "/.fake-board"  # a fake board's files have it, and say by it how fast its time runs and who trains
 _MOST_LINKS = 40  # as the kernel allows; more is a loop
 _CHUNK = 65536
+MOST_BYTES = 1 << 20  # of a file: the longest that a kernel shows, /proc/cpuinfo of many CPUs, is shorter
 
 
 class SysFs:
@@ -63,16 +66,19 @@ class SysFs:
         """The text of a file, without the white space and NUL bytes around it.
 
         Raises:
-            OSError: it cannot be read; EAGAIN where the kernel has no value now (an unpowered sensor).
+            OSError: it cannot be read; EAGAIN where the kernel has no value now (an unpowered sensor), EFBIG where it
+                is longer than `MOST_BYTES`, EINVAL where it is a pipe or a device.
         """
-        descriptor = os.open(self.path(name), os.O_RDONLY)  # not open(): its text layer makes a TypeError of EAGAIN
+        # Not open(): its text layer makes a TypeError of EAGAIN.
+        descriptor = os.open(self._regular(name), os.O_RDONLY | os.O_NONBLOCK)
         try:
             data = b""
-            while True:
+            while len(data) <= MOST_BYTES:
                 more = os.read(descriptor, _CHUNK)
                 if not more:
-                    return data.decode("utf-8", "replace").strip().strip("\0").strip()
+                    return plain_text(data.decode("utf-8", "replace"))
                 data += more
+            raise too_long(name)
         finally:
             os.close(descriptor)
 
@@ -89,14 +95,15 @@ class SysFs:
         Raises:
             OSError: it cannot be written.
         """
-        descriptor = os.open(self.path(name), os.O_WRONLY | os.O_TRUNC)
+        descriptor = os.open(self._regular(name), os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK)
         try:
             os.write(descriptor, text.encode("utf-8"))
         finally:
             os.close(descriptor)
 
     def replace(self, name: str, text: str) -> None:
-        """Make or replace a file of our own, whole on disk when this returns; folders are made as needed.
+        """Make or replace a file of our own that all may read, whole on disk when this returns; folders are made as
+        needed.
 
         Raises:
             OSError: it cannot be written.
@@ -104,7 +111,7 @@ class SysFs:
         path = self.path(name)
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         draft = "{}.{}".format(path, os.getpid())
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             data = text.encode("utf-8")
             while data:
@@ -142,7 +149,33 @@ class SysFs:
     def refusal(self, name: str) -> Optional[int]:
         """The error number a write into `name` would end with (EACCES, EROFS, ENOENT), without writing; or None."""
         try:
-            os.close(os.open(self.path(name), os.O_WRONLY))
+            os.close(os.open(self.path(name), os.O_WRONLY | os.O_NONBLOCK))
         except OSError as error:
             return error.errno
         return None
+
+    def _regular(self, name: str) -> str:
+        """Where a regular file lies, as all of the kernel's are: opening a pipe waits for its other end, and opening a
+        device may set it going."""
+        path = self.path(name)
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", name)
+        return path
+
+
+def is_copy(sysfs: SysFs) -> bool:
+    """Whether neither a kernel nor a fake board answers behind the files: they only keep what is written."""
+    return sysfs.shared and not sysfs.real and not sysfs.exists(MARKER)
+
+
+def plain_text(text: str) -> str:
+    """What a file says, without the white space and NUL bytes around it."""
+    return text.strip().strip("\0").strip()
+
+
+def too_long(name: str) -> OSError:
+    """The error of a file that is longer than `MOST_BYTES`."""
+    return OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)

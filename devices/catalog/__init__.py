@@ -111,13 +111,13 @@ class Board:
         return preset
 
     def pins(self, name: str) -> Pins:
-        """What the preset of that name holds, and the clock it limits.
+        """What the preset of that name holds, of what the board can set, and the clock it limits.
 
         Raises:
             InputError: there is no such preset.
         """
         preset = self.known_preset(name)
-        pinned = {knob: value for knob in self.pinned_knobs if (value := preset.pinned(knob)) is not None}
+        pinned = {knob: value for knob in self.extra_knobs if (value := preset.pinned(knob)) is not None}
         return Pins(pinned, {} if preset.gpu_max_mhz is None else {GPU_KNOB: preset.gpu_max_mhz})
 
     def speed_steps(self, preset: Preset) -> tuple[float, ...]:

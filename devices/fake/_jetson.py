@@ -119,11 +119,11 @@ def _count(board: FakeBoard, number: int) -> Callable[[], str]:
 
 def _power_modes(board: FakeBoard) -> None:
     lines = ["< PARAM TYPE=FILE NAME=CPU_ONLINE >"]
-    cpus = sorted(cpu for cluster in board.layout.clusters for cpu in cluster)
-    lines += [f"CORE_{cpu} {CPUS}cpu{cpu}/online" for cpu in cpus[1:]]
+    cpus = board.layout.cpus
+    lines += [f"CORE_{cpu} {CPUS}cpu{cpu}/online" for cpu in sorted(cpus)[1:]]
     for number, mode in enumerate(board.modes):
         lines.append(f"< POWER_MODEL ID={number} NAME={mode.name} >")
-        lines += [f"CPU_ONLINE CORE_{cpu} {int(cpu < mode.cpu_cores)}" for cpu in cpus]
+        lines += [f"CPU_ONLINE CORE_{cpu} {int(cpu in cpus[: mode.cpu_cores])}" for cpu in sorted(cpus)]
         if mode.cpu_freq_mhz is not None:
             lines.append(f"CPU_0 MAX_FREQ {round(mode.cpu_freq_mhz * 1e3)}")
         lines.append(f"GPU MAX_FREQ {-1 if mode.gpu_max_mhz is None else round(mode.gpu_max_mhz * 1e6)}")

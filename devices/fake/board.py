@@ -19,7 +19,7 @@ from devices.fake import _meters, tree
 from devices.fake.clocks import LimitedClock, MemoryClock
 from devices.fake.faults import Fault
 from devices.fake.files import Files
-from devices.fake.layout import KERNELS, find, power_modes
+from devices.fake.layout import find, power_modes
 from devices.fake.schedule import Schedule, parse
 from devices.fake.senses import Senses
 from devices.fake.work import IDLE, START, TRAIN, WORK, Work, prepare
@@ -40,7 +40,7 @@ class FakeBoard:
 
     Args:
         model: Name or alias of the board.
-        kernel: `4.9` (JetPack 4), `5.10` (5), `5.15` (6); None: the one the board comes with.
+        kernel: Of a Jetson `4.9` (JetPack 4), `5.10` (5), `5.15` (6); None: the one the board comes with.
         preset: The power mode it starts in, as the catalog names it; None: the vendor's default, the first.
         faults: What is to go wrong: faults, or their texts.
         seed: Of all noise.
@@ -68,8 +68,9 @@ class FakeBoard:
     ) -> None:
         self.catalog, self.layout = find(model)
         self.kernel = kernel or self.layout.kernel
-        if kernel is not None and kernel != self.layout.kernel and kernel not in KERNELS:
-            raise InputError(f"no fake board runs kernel {kernel}", hint=f"kernels: {', '.join(KERNELS)}")
+        if self.kernel not in self.layout.kernels:
+            kernels = ", ".join(self.layout.kernels)
+            raise InputError(f"{self.catalog.name} does not run kernel '{kernel}'", hint=f"--kernel takes: {kernels}")
         self.clock = clock or Clock()
         self.seed = seed
         self.schedule = Schedule(self, parse(faults))
@@ -247,7 +248,7 @@ class FakeBoard:
         """Choose a power mode, as nvpmodel does."""
         mode = self.modes[number]
         self.mode = number
-        self.online = set(range(mode.cpu_cores))
+        self.online = set(self.layout.cpus[: mode.cpu_cores])
         for clock in self.cpus:
             clock.caps.pop("mode", None)
             if mode.cpu_freq_mhz is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
 Act = Callable[["FakeBoard"], None]
 
 DEFAULT_AT_S = 6.0  # of a burst with a meter: in its window
+_WRITTEN = re.compile(
+    r"(?P<name>[^@]*)(@(?P<burst>\d{1,9})(\+(?P<count>\d{1,9}))?(:(?P<seconds>\d{1,9}(\.\d{1,9})?))?)?", re.ASCII
+)
+_AS_WRITTEN = "NAME[@BURST[+COUNT][:SECONDS]], as in throttle-alert@2:5 or swap@1+3"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that is to happen. Written `NAME`, `NAME@BURST`, `NAME@BURST:SECONDS`, `NAME@BURST+COUNT:SECONDS`.
+    """A fault that is to happen. Written `NAME[@BURST[+COUNT][:SECONDS]]`.
 
     Attributes:
         name: One of FAULTS.
@@ -37,14 +42,24 @@ class Fault:
     @classmethod
     def parse(cls, text: str) -> Fault:
         """Raises InputError."""
-        name, _, when = text.partition("@")
-        which, _, seconds = when.partition(":")
-        first, _, count = which.partition("+")
-        try:
-            fault = cls(name, int(first or 1), float(seconds or DEFAULT_AT_S), int(count or 1))
-        except ValueError as error:
-            raise InputError(f"'{text}' is no fault", hint="NAME@BURST:SECONDS, as in throttle-alert@2:5") from error
+        found = _WRITTEN.fullmatch(text)
+        if found is None:
+            raise InputError(f"'{text}' is no fault", hint=_AS_WRITTEN)
+        given = {key: number for key, number in found.groupdict().items() if number is not None}
+        fault = cls(
+            given["name"],
+            int(given.get("burst", cls.burst)),
+            float(given.get("seconds", cls.at_s)),
+            int(given.get("count", cls.bursts)),
+        )
         fault.kind()
+        if fault.bursts == 0:
+            raise InputError(f"'{text}' happens in no burst: +COUNT is 1 or more", hint=_AS_WRITTEN)
+        if fault.burst == 0 and len(given) > 2:
+            raise InputError(
+                f"'{text}' is there from the beginning and for ever, so +COUNT and :SECONDS say nothing",
+                hint=f"{fault.name}@0",
+            )
         return fault
 
     def kind(self) -> Kind:
@@ -159,6 +174,14 @@ def _cpu_off(board: FakeBoard) -> None:
     board.online.discard(max(board.online - {0}, default=0) or -1)
 
 
+def _stick_meter(board: FakeBoard) -> None:
+    board.senses.stuck = True
+
+
+def _unstick_meter(board: FakeBoard) -> None:
+    board.senses.stuck = False
+
+
 def _nothing(board: FakeBoard) -> None:
     """What the board does by itself while the fault is active."""
 
@@ -210,6 +233,7 @@ FAULTS: Mapping[str, Kind] = MappingProxyType(
         "meter-unreadable": Kind("the bus of the meter fails (EIO)", *_error("power", errno.EIO), _METER),
         "meter-empty": Kind("the file of the total is empty", *_text("power", ""), _METER),
         "meter-garbage": Kind("the file of the total holds no number", *_text("power", "4.9e1 W?"), _METER),
+        "meter-stuck": Kind("the meter shows what it shows now for ever", _stick_meter, _unstick_meter, may_pass=True),
         "meter-no-label": Kind("the label of the total is missing", *_error("label", errno.ENOENT), may_pass=True),
         "no-permission": Kind("writes end with EACCES, as for a user", _user, _root, may_pass=True),
         "read-only": Kind("writes end with EROFS, as in a container", _container, _root, may_pass=True),

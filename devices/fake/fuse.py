@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +20,11 @@ from types import FrameType
 from typing import Any
 
 from devices.agent.clock import Clock
+from devices.agent.sysfs import MARKER
 from devices.errors import DeviceError, InputError
 from devices.fake._operations import operations
 from devices.fake.board import FakeBoard
-from devices.fake.work import MARKER
+from devices.fake.folder import empty_folder, is_mounted
 
 SPEED = 10.0  # every look at a file passes through the kernel: far above, readings of the meter come late
 _REMEMBER_S = 5.0  # the kernel may remember names and kinds, never what a file holds: paths here are long
@@ -82,11 +84,13 @@ def serve(
         The command's exit status (128 + its signal), or 0.
 
     Raises:
-        InputError: no such board, or the folder cannot be used.
-        DeviceError: FUSE is not there, the command cannot be started, or the board has ended before it.
+        InputError: no such board, the folder cannot be used, or the command cannot be started.
+        DeviceError: FUSE is not there, or the board has ended before the command.
     """
     served = Served(model, kernel, preset, tuple(faults), seed, speed)
     served.board()  # what is wrong with it is said here
+    if command and shutil.which(command[0]) is None:
+        raise _unstartable(command[0], "there is no such program, or it may not be run")
     with mounted(directory, served) as mount:
         ready()
         if not command:
@@ -127,21 +131,15 @@ class Mount:
             self._process.stdin.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        if _is_mounted(self.directory):
+        if is_mounted(self.directory):
             subprocess.run(["fusermount3", "-u", "-z", str(self.directory)], check=False, capture_output=True)
 
 
 @contextlib.contextmanager
 def mounted(directory: str | Path, served: Served) -> Iterator[Mount]:
     """A board behind a folder, for the time of a `with` block. Raises as `serve` does."""
-    folder = Path(directory).absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if _is_mounted(folder) or any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty", hint="name an empty folder, or one that does not exist yet")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be used: {error.strerror or error}", hint="name another folder") from error
     check_fuse()
+    folder = empty_folder(directory)
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "devices.fake.fuse", str(folder), json.dumps(asdict(served))],
@@ -185,9 +183,7 @@ def _run(command: Sequence[str]) -> int:
     try:
         child = subprocess.Popen(list(command))
     except OSError as error:
-        raise DeviceError(
-            f"{command[0]} cannot be started: {error.strerror or error}", hint="name a program after --"
-        ) from error
+        raise _unstartable(command[0], error.strerror or str(error)) from error
 
     def passed_on(number: int) -> None:
         if number != signal.SIGINT:  # the terminal has told it itself
@@ -196,6 +192,10 @@ def _run(command: Sequence[str]) -> int:
     with _signals(passed_on):
         code = child.wait()
     return 128 - code if code < 0 else code
+
+
+def _unstartable(program: str, why: str) -> InputError:
+    return InputError(f"{program} cannot be started: {why}", hint="tune fake-board DIR -- PROGRAM ARGUMENT...")
 
 
 @contextlib.contextmanager
@@ -214,13 +214,6 @@ def _signals(act: Any) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_mounted(folder: Path) -> bool:
-    """Whether something is mounted there, alive or dead."""
-    escaped = str(folder).replace(" ", "\\040")
-    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8")
-    return any(line.split()[1] == escaped for line in mounts.splitlines())
 
 
 def _child(directory: str, text: str) -> int:

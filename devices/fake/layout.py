@@ -40,8 +40,18 @@ class Layout:
     chips: tuple[tuple[str, tuple[str, str, str]], ...] = ()
 
     @property
+    def cpus(self) -> tuple[int, ...]:
+        """All CPUs in the order in which power modes count them: a TX2's ARM cores before its Denver ones."""
+        return tuple(cpu for cluster in self.clusters for cpu in cluster)
+
+    @property
     def is_jetson(self) -> bool:
         return self.gpu is not None
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Those it can be shown with."""
+        return tuple(KERNELS) if self.is_jetson else (self.kernel,)
 
     def devices(self, kernel: str) -> str:
         """The folder of the devices of the SoC."""

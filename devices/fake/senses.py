@@ -23,6 +23,9 @@ class Senses:
         kelvin_per_w: By how much a watt warms the board.
         seed: Of the noise.
         now_s: The moment it begins.
+
+    Attributes:
+        stuck: Whether the meters stand still.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Senses:
         self._flicker = self._random.gauss(0.0, 1.0)
         self._now_s = now_s
         self.temperature_c = AMBIENT_C
+        self.stuck = False
 
     def settle(self, total_w: float) -> None:
         """As after a long time at that power."""
@@ -48,13 +52,17 @@ class Senses:
         """Take in that these watts were drawn since the last time."""
         elapsed_s = now_s - self._now_s
         self._now_s = now_s
+        if not self.stuck:
+            self._show(watts, elapsed_s)
+        steady_c = AMBIENT_C + self._kelvin_per_w * total_w
+        self.temperature_c = steady_c + (self.temperature_c - steady_c) * math.exp(-elapsed_s / _WARM_UP_S)
+
+    def _show(self, watts: Mapping[str, float], elapsed_s: float) -> None:
         lag_s = max(self._meter.lag_s if self._meter else 0.0, _NO_LAG_S)
         kept = math.exp(-elapsed_s / lag_s)
         for label, now_w in watts.items():
             self._shown[label] = now_w + (self._shown[label] - now_w) * kept
         self._flicker = kept * self._flicker + math.sqrt(1 - kept**2) * self._random.gauss(0.0, 1.0)
-        steady_c = AMBIENT_C + self._kelvin_per_w * total_w
-        self.temperature_c = steady_c + (self.temperature_c - steady_c) * math.exp(-elapsed_s / _WARM_UP_S)
 
     def watts(self, label: str) -> float:
         """What the meter of a rail shows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from devices.agent.sysfs import SysFs
+from devices.agent.sysfs import MOST_BYTES, SysFs, plain_text, too_long
 from devices.fake.board import FakeBoard
 
 
@@ -31,7 +31,10 @@ class FakeSysFs(SysFs):
         return self.root + self.board.files.canonical(name)
 
     def read(self, name: str) -> str:
-        return self.board.read(name).strip().strip("\0").strip()
+        text = self.board.read(name)
+        if len(text) > MOST_BYTES:
+            raise too_long(name)
+        return plain_text(text)
 
     def write(self, name: str, text: str) -> None:
         self.board.write(name, text)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devices.agent.sysfs import MARKER
+from devices.errors import InputError
 from devices.fake import _jetson, _meters
 from devices.fake._parts import CPUS, drawing, governor, keep, limits
 from devices.fake.clocks import LimitedClock
 from devices.fake.files import Write, fail
-from devices.fake.work import IDLE, MARKER, WORK
+from devices.fake.folder import empty_folder
+from devices.fake.work import IDLE, WORK
 
 if TYPE_CHECKING:
     from devices.fake.board import FakeBoard
@@ -40,6 +44,9 @@ def build(board: FakeBoard) -> None:
 def plant(board: FakeBoard, folder: str | Path) -> None:
     """Plain files and links with what a board shows now: they neither clamp nor follow a load, and no trainer runs
     there. Files that have no value now are left out.
+
+    Raises:
+        InputError: the folder is not empty, or cannot be written; it is left empty then.
     """
     with board.lock:
         texts: dict[str, str] = {}
@@ -49,15 +56,23 @@ def plant(board: FakeBoard, folder: str | Path) -> None:
                     texts[name] = board.files.read(name)
                 except OSError:
                     continue
-    for name, text in texts.items():
-        file = Path(folder) / name.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    for name, target in board.files.links.items():
-        link = Path(folder) / name.lstrip("/")
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(target)
-    (Path(folder) / "run").mkdir(exist_ok=True)
+    root = empty_folder(folder)
+    try:
+        for name, text in texts.items():
+            file = root / name.lstrip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        for name, target in board.files.links.items():
+            link = root / name.lstrip("/")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
+        (root / "run").mkdir(exist_ok=True)
+    except BaseException as error:
+        for child in root.iterdir():
+            shutil.rmtree(child)
+        if isinstance(error, OSError):
+            raise InputError(f"{root} cannot be written: {error.strerror or error}", hint="name another DIR") from error
+        raise
 
 
 def _machine(board: FakeBoard) -> None:
@@ -91,7 +106,7 @@ def _machine(board: FakeBoard) -> None:
 
 def _cpus(board: FakeBoard) -> None:
     files = board.files
-    cpus = sorted(cpu for cluster in board.layout.clusters for cpu in cluster)
+    cpus = sorted(board.layout.cpus)
     files.add(CPUS + "possible", f"0-{cpus[-1]}")
     files.add(CPUS + "present", f"0-{cpus[-1]}")
     files.add(CPUS + "online", lambda: _ranges(board.online))

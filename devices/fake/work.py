@@ -12,7 +12,6 @@ from devices.errors import InputError
 
 WORK = "/.fake-board-work"
 """The trainer writes what it begins (`{"do": "hello" | "load" | "burst" | "idle", ...}`) and reads how it fares."""
-MARKER = "/.fake-board"
 IDLE, START, TRAIN = "idle", "start", "train"
 
 FATES = ("killed", "assert", "nvmap", "crashed", "hangs")

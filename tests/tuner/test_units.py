@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from devices.errors import InputError
-from tuner.units import parse_frequency_mhz, parse_knob_value, parse_power_w
+from tuner.units import joules, number, parse_frequency_mhz, parse_knob_value, parse_power_w, seconds, watts
 
 
 @pytest.mark.parametrize("text", ["7", "7W", "7 W", "7.0w", "7000mW", "0.007kW", "7e0W"])
@@ -31,3 +31,26 @@ def test_knob_values_take_the_unit_of_their_name() -> None:
     assert parse_knob_value("batch_size", "16") == 16
     with pytest.raises(InputError):
         parse_knob_value("batch_size", "16W")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (watts(7), "7 W"),
+        (watts(6.9612, 3), "6.96 W"),
+        (watts(7000), "7 kW"),
+        (joules(0.25), "0.25 J"),
+        (joules(850), "850 J"),
+        (joules(999.6), "1.0 kJ"),
+        (joules(17_500_000), "17.5 MJ"),
+        (seconds(4.26), "4 s"),
+        (seconds(119.7), "2.0 min"),
+        (seconds(7200), "2.0 h"),
+        (number(2.0), "2"),
+        (number(1510.4), "1510.4"),
+        (number(True), "True"),
+        (number("15W"), "15W"),
+    ],
+)
+def test_quantities_as_people_read_them(text: str, wanted: str) -> None:
+    assert text == wanted

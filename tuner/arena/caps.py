@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from devices.errors import InputError, UnsupportedError
 from devices.profile import Profile
-from tuner.units import parse_power_w
+from tuner.units import parse_power_w, watts
 
 _HINT = "--cap 7W,25%,50%"
 
@@ -25,7 +25,7 @@ class CapSpec:
     share: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.watts:g} W" if self.share is None else f"{self.share * 100:g} %"
+        return f"{(self.share or 0.0) * 100:g} %" if self.watts is None else watts(self.watts)
 
     def resolve(self, profile: Profile, name: str) -> float:
         """The cap in watts on a profile: a share is lowest + share * (highest - lowest).
@@ -45,8 +45,8 @@ class CapSpec:
         cap_w = low_w + (self.share or 0.0) * (high_w - low_w)
         if not (math.isfinite(cap_w) and cap_w > 0):
             raise InputError(
-                f"--cap {self} of the power_mean_w of {name} ({low_w:g} to {high_w:g} W) is {cap_w:g} W, and a cap is "
-                "above 0 W",
+                f"--cap {self} of the power_mean_w of {name} ({watts(low_w)} to {watts(high_w)}) is {watts(cap_w)}, "
+                "and a cap is above 0 W",
                 hint="--cap in watts, or leave that profile out",
             )
         return cap_w

@@ -21,6 +21,7 @@ from tuner.problem import Problem
 from tuner.strategies import Strategy, Suggestion, open_strategy
 from tuner.study import Study
 from tuner.trial import Trial
+from tuner.units import watts
 
 
 class ArenaError(TunerError):
@@ -67,7 +68,7 @@ def time_suggestions(strategy: Strategy) -> list[float]:
 
 def task_words(contest: Contest, task: Task) -> str:
     """`the study of sobol on v100.csv (7 W, seed 3)`."""
-    cap = "no cap" if task.cap_w is None else f"{task.cap_w:g} W"
+    cap = "no cap" if task.cap_w is None else watts(task.cap_w)
     return f"the study of {task.strategy} on {contest.tables[task.table].name} ({cap}, seed {task.seed})"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from tuner.cli.command import TuneCommand
-from tuner.cli.options import KEPT, noise_options, print_json, split_names
+from tuner.cli.options import KEPT, Whole, noise_options, print_json, split_names
 
 if TYPE_CHECKING:
     from tuner.arena import Contest
@@ -60,11 +60,11 @@ def repeat_transfer(arguments: Sequence[str]) -> list[str]:
     help="Strategies; lut measures every setting, whatever --bursts says.  [default: that of tune run]",
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Studies of each: 0 to N-1."
+    "--seeds", type=Whole(min=1), default=10, show_default=True, metavar="N", help="Studies of each: 0 to N-1."
 )
 @click.option(
     "--bursts",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=25,
     show_default=True,
     metavar="N",
@@ -78,7 +78,7 @@ def repeat_transfer(arguments: Sequence[str]) -> list[str]:
     metavar="PROFILE.csv...",
     help="Records every study may learn from first, of the same device or workload.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a usable core]")
+@click.option("--jobs", type=Whole(min=1), metavar="N", help="Processes.  [default: one a usable core]")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
@@ -96,8 +96,8 @@ def compare(**options: Any) -> int:
     """Compare strategies on recorded profiles: strategies x profiles x caps x seeds, judged by recorded values.
 
     \b
-    tune compare v100.csv --cap 25%,50%,75% --strategy ax,sobol --seeds 10 --noise-throughput 0.02
-    tune compare orin.csv --cap 7W --strategy ax --transfer other.csv --plot regret.svg --json runs.json
+    tune compare v100.csv --cap 25%,50% --strategy ax,sobol --noise-power 0.01
+    tune compare orin.csv --cap 7W --transfer other.csv --plot regret.svg
     """
     to_stdout = options["json_file"] == _STDOUT
     try:
@@ -174,9 +174,10 @@ def _contest(options: dict[str, Any]) -> Contest:
     from tuner.strategies import DEFAULT_STRATEGY
 
     caps = () if options["cap"] is None else parse_caps(options["cap"])
+    strategies = split_names(options["strategy"], "--strategy") or (DEFAULT_STRATEGY,)
     return Contest(
         tables=read_tables(options["profiles"]),
-        strategies=(DEFAULT_STRATEGY,) if options["strategy"] is None else split_names(options["strategy"]),
+        strategies=strategies,
         caps=caps,
         seeds=options["seeds"],
         bursts=options["bursts"],

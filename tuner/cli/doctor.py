@@ -9,7 +9,7 @@ from tuner.cli.options import json_option, print_json, root_option
 
 
 @click.command(cls=TuneCommand)
-@click.option("--device", metavar="NAME", help="What the machine should be; another one is a fault.")
+@click.option("--device", metavar="NAME", help="What the machine should be; a board of another family is a fault.")
 @root_option
 @click.option("--restore", is_flag=True, help="Put back the clocks that a killed run left changed.")
 @click.option("--python", metavar="PATH", help="The Python that trains, with its torch.")

@@ -101,6 +101,9 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         return code if isinstance(code, int) else EXIT_OK
     except click.exceptions.Exit as error:
         return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
+        click.echo(error.format_message(), err=True)
+        return EXIT_INPUT
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "tune"
         _report(as_json, "usage", error.format_message(), f"{command} --help")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +16,24 @@ KEPT = "kept"
 """Key of an error's state: what its JSON document holds besides the error, such as studies finished before it."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Whole(click.IntRange):
+    """A whole number in a range, called so in what is said of others."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """A finite number in a range, called so in what is said of others."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found: float = super().convert(value, param, ctx)
+        if not math.isfinite(found):  # no comparison is true of nan
+            self.fail(f"'{value}' is not a finite number.", param, ctx)
+        return found
 
 
 class Power(click.ParamType[float]):
@@ -120,9 +139,16 @@ def noise_options(command: Command) -> Command:
     return command
 
 
-def split_names(text: str | None) -> tuple[str, ...]:
-    """`a,b` as a tuple, without repetition."""
-    return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+def split_names(text: str | None, option: str) -> tuple[str, ...]:
+    """`a,b` as a tuple, without repetition; empty where the option was left out.
+
+    Raises:
+        InputError: a text that names nothing.
+    """
+    names = tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+    if text is not None and not names:
+        raise InputError(f"{option} {text} names nothing", hint=f"{option} NAME,NAME, or leave {option} out")
+    return names
 
 
 def unique(pairs: Sequence[tuple[str, Any]], option: str) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ def profile() -> None:
     """Import, check and show recorded profiles (CSV tables of measurements)."""
 
 
-@profile.command("import")
+@profile.command("import", short_help="Turn a public trace into a recorded profile.")
 @click.option("--from", "form", required=True, metavar="FORMAT", help="zeus or perseus.")
 @click.option("--workload", metavar="W", help="Which workload of the file; zeus: dataset/network/optimizer.")
 @click.option("-o", "--out", type=_FILE, required=True, metavar="PROFILE.csv", help="The profile to write.")
@@ -39,7 +39,7 @@ def import_(form: str, workload: str | None, out: Path, file: Path, as_json: boo
         click.echo(f"wrote {out}: {summary_line(imported)}")
 
 
-@profile.command()
+@profile.command(short_help="Look for faults in a profile.")
 @click.argument("file", type=_FILE)
 @json_option
 def check(file: Path, as_json: bool) -> int:
@@ -57,7 +57,7 @@ def check(file: Path, as_json: bool) -> int:
     return int(any(finding.severity != "note" for finding in findings))
 
 
-@profile.command()
+@profile.command(short_help="Show what a profile holds and can be used for.")
 @click.argument("file", type=_FILE)
 @json_option
 def show(file: Path, as_json: bool) -> None:

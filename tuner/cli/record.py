@@ -10,6 +10,7 @@ import click
 from tuner.cli.command import TuneCommand
 from tuner.cli.options import (
     Power,
+    Whole,
     access_options,
     json_option,
     print_json,
@@ -38,12 +39,10 @@ NOTHING_YET: dict[str, Any] = {
 @workload_options
 @space_options
 @access_options
-@click.option(
-    "--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Bursts a setting."
-)
+@click.option("--repeats", type=Whole(min=1), default=1, show_default=True, metavar="N", help="Bursts a setting.")
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     default=0,
     show_default=True,
     metavar="N",
@@ -64,7 +63,7 @@ def record(**options: Any) -> int:
     The file is written after every burst: the same command goes on with an unfinished one. Ctrl-C finishes the burst.
 
     \b
-    tune record --device jetson-orin --values batch_size=8,16,32 --repeats 3 -o orin.csv
+    tune record --device jetson-orin --values batch_size=8,16,32 -o orin.csv
     tune run --replay orin.csv --cap 7W
     """
     as_json = options["as_json"]
@@ -126,7 +125,7 @@ def _open(options: dict[str, Any], workload: WorkloadSpec) -> tuple[Device, tupl
         find_goal("throughput"),
         Cap(options["cap_w"], "p95") if options["cap_w"] is not None else None,
         preset=options["preset"] or AUTO_PRESET,
-        search=split_names(options["search"]),
+        search=split_names(options["search"], "--search"),
         values=unique(options["values"], "--values"),
         seed=options["seed"],
         access=Access(options["python"], options["sysfs_root"], options["meter"], options["emulate"]),

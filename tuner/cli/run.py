@@ -10,6 +10,7 @@ import click
 from tuner.cli.command import TuneCommand
 from tuner.cli.options import (
     Power,
+    Whole,
     access_options,
     json_option,
     noise_options,
@@ -47,12 +48,12 @@ NOTHING_YET: dict[str, Any] = {
 @click.option("--workload", metavar="W", help="What is trained.  [default: resnet18; replay: the profile's]")
 @workload_options
 @space_options
-@click.option("--bursts", type=click.IntRange(min=1), metavar="N", help="Budget, confirmation included.  [default: 25]")
+@click.option("--bursts", type=Whole(min=1), metavar="N", help="Budget, confirmation included.  [default: 25]")
 @click.option("--strategy", metavar="S", help="cap-aware, ax, sobol, random, ...  [default: cap-aware]")
 @click.option(
     "--prior", multiple=True, metavar="STUDY|PROFILE", help="An earlier record to learn from first; may be repeated."
 )
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of strategy and noise.  [default: 0]")
+@click.option("--seed", type=Whole(min=0), metavar="N", help="Of strategy and noise.  [default: 0]")
 @noise_options
 @access_options
 @click.option("--study", "name", metavar="NAME", help="Name of the study.  [default: device-workload-goal-cap]")
@@ -81,7 +82,7 @@ def run(**options: Any) -> int:
             from tuner.report.screen import Screen
             from tuner.session import Request, tune
 
-            options["search"] = split_names(options["search"])
+            options["search"] = split_names(options["search"], "--search")
             options["values"] = unique(options["values"], "--values")
             options["workload_args"] = unique(options.pop("workload_arg"), "--workload-arg")
             given = {name: value for name, value in options.items() if value is not None}

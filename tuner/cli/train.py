@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tuner.cli.command import TuneCommand
-from tuner.cli.options import json_option, print_json
+from tuner.cli.options import Whole, json_option, print_json
 from tuner.interrupt import Interrupts
 
 NOTHING_YET: dict[str, Any] = {
@@ -24,7 +24,7 @@ NOTHING_YET: dict[str, Any] = {
 }
 """The document of a training that was interrupted before it was decided."""
 
-POSITIVE = click.IntRange(min=1)
+POSITIVE = Whole(min=1)
 FOLDER = click.Path(path_type=Path)
 
 
@@ -38,9 +38,7 @@ FOLDER = click.Path(path_type=Path)
 )
 @click.option("--epochs", type=POSITIVE, metavar="N", help="How often every sample is seen.  [default: 20]")
 @click.option("--steps", type=POSITIVE, metavar="N", help="Optimizer steps, instead of epochs.")
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Of weights and order.  [default: frozen config's]"
-)
+@click.option("--seed", type=Whole(0, 2**63 - 1), metavar="N", help="Of weights and order.  [default: frozen config's]")
 @click.option(
     "--lr-scaling",
     type=click.Choice(["auto", "linear", "sqrt", "none"]),
@@ -73,7 +71,7 @@ def train(**options: Any) -> int:
     \b
     tune train frozen.json --out trained
     tune train frozen.json --effective-batch 128 --epochs 20
-    tune train frozen.json --device cpu --accept-source      an emulated board's setting, here
+    tune train frozen.json --device cpu --accept-source      an emulated setting
     """
     as_json = options.pop("as_json")
     said = "ending after this optimizer step, with a checkpoint; Ctrl-C again ends at once"

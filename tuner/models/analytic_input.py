@@ -72,14 +72,14 @@ def check_setting(form: Form, setting: Setting, what: str) -> None:
         InputError: it does not, or a value is no number, or not positive where the form divides by it.
     """
     if not isinstance(setting, Mapping):
-        raise InputError(f"a {what} is a value for each of {', '.join(form.knobs)}, not {setting!r}")
+        raise InputError(f"a {what} is a value for each of {', '.join(form.knobs)}, not {setting!r:.60}")
     for name in form.knobs:
         if name not in setting:
-            raise InputError(f"the {what} {dict(setting)} has no {name}")
-        check_size(setting[name], f"{name} of the {what} {dict(setting)}", _need(name not in form.others))
+            raise InputError(f"the {what} {_named(setting)} has no {name}")
+        check_size(setting[name], f"{name} of the {what} {_named(setting)}", _need(name not in form.others))
     if len(setting) > len(form.knobs):
         extra = next(name for name in setting if name not in form.knobs)
-        raise InputError(f"the {what} {dict(setting)} has {extra}, which is no knob of the model")
+        raise InputError(f"the {what} {_named(setting)} has {extra}, which is no knob of the model")
 
 
 def check_settings(form: Form, settings: Iterable[Setting]) -> list[Setting]:
@@ -89,7 +89,7 @@ def check_settings(form: Form, settings: Iterable[Setting]) -> list[Setting]:
         InputError: no list of settings, or a faulty one.
     """
     if isinstance(settings, Mapping):
-        raise InputError(f"settings are a list of them, not the one {dict(settings)}")
+        raise InputError(f"settings are a list of them, not the one {_named(settings)}")
     found = check_list(settings, object, "settings")
     for setting in found:
         check_setting(form, setting, "setting")
@@ -103,7 +103,7 @@ def check_point(form: Form, point: Point) -> None:
         InputError: a faulty setting, or a value that cannot be.
     """
     check_setting(form, point.setting, "point at")
-    where = f"of the point at {dict(point.setting)}"
+    where = f"of the point at {_named(point.setting)}"
     check_size(point.step_time_s, f"the step time {where}")
     if point.power_w is not None:
         check_size(point.power_w, f"the power {where}")
@@ -132,6 +132,7 @@ def _need(positive: bool) -> str:
 
 
 def _named(setting: Setting) -> str:
+    """The setting in words, whatever its values are."""
     try:
         return format_setting(setting)
     except (TypeError, ValueError, OverflowError, InputError):

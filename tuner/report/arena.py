@@ -12,10 +12,9 @@ from tuner.arena.compare import Compared, RunSink
 from tuner.arena.contest import FULL_GRID, Contest
 from tuner.arena.result import Run, Skipped
 from tuner.arena.summary import NEVER, Summary, summarize
-from tuner.report.screen import console, count_bar
+from tuner.report.console import console, count_bar
 from tuner.report.text import count, figure, setting_text
-
-_WIDE = 118  # columns from which all figures stand beside each other
+from tuner.units import watts
 
 Column = tuple[str, Callable[[Summary], str]]
 
@@ -56,9 +55,26 @@ LEGEND = (
 
 
 def summary_tables(rows: Sequence[Summary], width: int) -> list[Table]:
-    """A row for each strategy: one table, or two below each other where the width (columns of text) is small."""
-    groups = [(*QUALITY, *COST)] if width >= _WIDE else [QUALITY, COST]
+    """A row for each strategy: one table, or several below each other where the width (columns of text) is small."""
+    groups = _packed((*QUALITY, *COST), rows, width)
+    if len(groups) > 1:
+        groups = [*_packed(QUALITY, rows, width), *_packed(COST, rows, width)]
     return [_table(rows, columns) for columns in groups]
+
+
+def _packed(columns: Sequence[Column], rows: Sequence[Summary], width: int) -> list[list[Column]]:
+    """The columns in groups, each as wide as fits beside the names of the strategies."""
+    names = max(map(len, ("strategy", *(row.strategy for row in rows))))
+    groups: list[list[Column]] = []
+    room = 0
+    for title, cell in columns:
+        needed = 2 + max(map(len, (title, *(cell(row) for row in rows))))
+        if needed > room or not groups:
+            groups.append([])
+            room = width - names
+        groups[-1].append((title, cell))
+        room -= needed
+    return groups
 
 
 def _table(rows: Sequence[Summary], columns: Sequence[Column]) -> Table:
@@ -148,8 +164,8 @@ class ArenaScreen:
                 self._console.print(text)
             infeasible = dict.fromkeys((r.profile, r.cap_w) for r in compared.runs if r.optimum is None)
             for name, cap_w in infeasible:
-                watts = f"{cap_w:g} W" if cap_w is not None else "any power"
-                self._console.print(f"note: no setting of {name} holds {watts}: these studies have no regret")
+                power = watts(cap_w) if cap_w is not None else "any power"
+                self._console.print(f"note: no setting of {name} holds {power}: these studies have no regret")
         for skipped in compared.skipped:
             self._console.print(f"skipped: {skipped.strategy} on {skipped.profile}: {skipped.reason}")
         if not compared.runs and not compared.partial:
@@ -173,7 +189,7 @@ def _run_line(done: int, total: int, found: Run | Skipped) -> Text:
     counted = f"[{done:>{len(str(total))}}/{total}] {found.strategy} on {found.profile}"
     if isinstance(found, Skipped):
         return Text(f"{counted}: skipped", style="yellow")
-    cap = f"{found.cap_w:.4g} W" if found.cap_w is not None else "no cap"
+    cap = watts(found.cap_w, 4) if found.cap_w is not None else "no cap"
     end = "nothing frozen"
     if found.frozen is not None:
         regret = "no optimum" if found.frozen.regret is None else f"regret {100 * found.frozen.regret:.2f} %"

@@ -10,8 +10,9 @@ from devices.device import LOCAL_DEVICES, DeviceInfo
 from devices.emulated import EmulatedDevice
 from devices.errors import DeviceError
 from devices.remote import local_info
-from tuner.report.screen import console
+from tuner.report.console import console
 from tuner.target import preset_text
+from tuner.units import number
 
 _LOCAL_EXTRA_KNOBS = ("cpu_threads",)
 _MOST_LISTED = 16
@@ -81,5 +82,5 @@ def print_devices(document: Sequence[Mapping[str, Any]]) -> None:
 def _listed(values: Sequence[float]) -> str:
     """All values, or of many the ends and how many there are."""
     if len(values) <= _MOST_LISTED:
-        return ", ".join(f"{value:g}" for value in values)
-    return f"{values[0]:g}, {values[1]:g}, {values[2]:g} ... {values[-1]:g}, {len(values)} values"
+        return ", ".join(map(number, values))
+    return f"{', '.join(map(number, values[:3]))} ... {number(values[-1])}, {len(values)} values"

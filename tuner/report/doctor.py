@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devices.device import KNOB_UNITS
-from tuner.report.screen import console
+from tuner.report.console import console
 
 _MOST_LISTED = 12
 
 
 def print_report(report: Mapping[str, Any]) -> None:
-    """Identity, knobs, meters, what is held fixed, the trainer; in the end what is wrong and what mends it."""
+    """Identity, knobs, meters, what is held fixed, the trainer, notes; in the end what is wrong and what mends it."""
     out = console()
     out.print(report["model"] or "a machine that is no board of the catalog", style="bold")
     known = [(word, report[word]) for word in ("module", "jetpack", "source") if report[word]]
@@ -38,6 +38,8 @@ def print_report(report: Mapping[str, Any]) -> None:
     trainer = report.get("trainer")
     if trainer:
         out.print(f"  trains with: {', '.join(f'{name} {value}' for name, value in trainer.items())}")
+    for note in report["notes"]:
+        out.print(f"  note: {note}", soft_wrap=True)
     problems: Sequence[Mapping[str, str]] = report["problems"]
     if not problems:
         out.print("nothing is wrong")

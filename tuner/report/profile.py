@@ -9,8 +9,9 @@ from rich.text import Text
 
 from devices.profile import Profile, profile_summary
 from devices.profile_check import Finding
-from tuner.report.screen import console
+from tuner.report.console import console
 from tuner.report.text import figure, setting_text
+from tuner.units import number, watts
 
 _STYLES = {"fault": "red", "warning": "yellow", "note": ""}
 
@@ -29,7 +30,7 @@ def print_profile(profile: Profile) -> None:
         if summary[key]:
             out.print(f"{key}: {summary[key]}", markup=False)
     for knob in summary["knobs"]:
-        out.print(f"{knob['name']}: {', '.join(f'{value:g}' for value in knob['values'])}", markup=False)
+        out.print(f"{knob['name']}: {', '.join(map(number, knob['values']))}", markup=False)
     others = ", ".join(f"{count} {status}" for status, count in summary["other_rows"].items())
     out.print(f"rows: {summary['rows']}, {summary['ok_rows']} ok" + (f", {others}" if others else ""))
     gaps = summary["gaps"]
@@ -39,12 +40,12 @@ def print_profile(profile: Profile) -> None:
         out.print(f"throughput: {figure(low)} to {figure(high)} {summary['throughput_unit']}")
     for statistic, span in summary["power_range_w"].items():
         if span:
-            out.print(f"power ({statistic}): {figure(span[0])} to {figure(span[1])} W")
+            out.print(f"power ({statistic}): {watts(span[0], 4)} to {watts(span[1], 4)}")
     if summary["best"]:
         best = summary["best"]
         out.print(
             f"fastest without a cap: {setting_text(best['setting'])}, {figure(best['throughput'])} "
-            f"{summary['throughput_unit']}" + (f", {figure(best['power_mean_w'])} W" if best["power_mean_w"] else "")
+            f"{summary['throughput_unit']}" + (f", {watts(best['power_mean_w'], 4)}" if best["power_mean_w"] else "")
         )
     use = summary["usable_for"]
     cap = f"a cap on {', '.join(use['statistics'])} power" if use["cap"] else "no cap (power is not recorded)"

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from devices.measurement import Measurement
 from tuner.recording import Recorded, Recording, RecordingProgress, RecordingSink
-from tuner.report.screen import console, count_bar
-from tuner.report.text import count, figure, seconds, setting_text, source_text, span
+from tuner.report.console import console, count_bar
+from tuner.report.text import count, figure, fixed_text, setting_text, source_text, span
+from tuner.units import seconds, watts
 
 _REASONS = 5  # that are printed
 
@@ -33,9 +34,8 @@ class RecordingScreen:
         self._print(source_text(info.source, info.model))
         for note in notes:
             self._print(f"note: {note}")
-        fixed = ", ".join(f"{name}={value}" for name, value in info.held_fixed.items())
-        if fixed:
-            self._print(f"held fixed: {fixed}")
+        if info.held_fixed:
+            self._print(fixed_text(info.held_fixed))
         if recording.kept_as is not None:
             self._print(f"note: the file that is there is kept as {recording.kept_as}")
         size = (
@@ -123,7 +123,7 @@ def _burst_line(progress: RecordingProgress, unit: str) -> Text:
     found: Measurement = progress.measurement
     counted = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
     parts = [f"{figure(found.throughput)} {unit}"] if found.throughput else []
-    parts += [f"{figure(found.power_mean_w, 3)} W"] if found.power_mean_w else []
+    parts += [watts(found.power_mean_w, 3)] if found.power_mean_w else []
     status = found.status.value + (f": {found.reason}" if found.reason else "")
     text = f"{counted} {setting_text(progress.setting)}: {', '.join([*parts, status])}"
     return Text(text, style="" if found.ok else "yellow")

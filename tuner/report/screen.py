@@ -3,61 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from devices.catalog import find_board
 from tuner.outcome import trial_json
-from tuner.report.streams import silence
-from tuner.report.tables import result_table, studies_table, trial_status, trials_table
-from tuner.report.text import cap_text, count, figure, joules, seconds, setting_text, source_text, span
+from tuner.report.console import MOST_COLUMNS, console, count_bar
+from tuner.report.tables import result_table, studies_table, study_line, trial_status, trials_table
+from tuner.report.text import cap_text, count, figure, fixed_text, setting_text, source_text, span
 from tuner.session import Watchers
 from tuner.study import Progress as StudyProgress
 from tuner.study import Study
-
-_UNBROKEN = 1000  # columns away from a terminal: whoever reads that wants whole lines
-
-
-class PlainConsole(Console):
-    """A console whose text is never markup, and that goes on in silence when its reader has gone."""
-
-    def on_broken_pipe(self) -> None:
-        silence(self.file)
-        self.quiet = True
-
-
-def console(*, stderr: bool = False) -> Console:
-    """A console for standard output, or standard error; away from a terminal it does not break lines."""
-    file = sys.stderr if stderr else sys.stdout
-    terminal = file.isatty()
-    return PlainConsole(
-        file=file,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=not terminal,
-        width=None if terminal else _UNBROKEN,
-    )
-
-
-def count_bar(out: Console, what: str) -> Progress:
-    """A bar that counts `what` and goes away in the end; a task's description stands behind it."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn(what, markup=False),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=out,
-        transient=True,
-    )
+from tuner.units import joules, number, seconds, watts
 
 
 class Screen:
@@ -77,11 +37,11 @@ class Screen:
         self._print(source_text(info.source, info.model))
         for note in notes:
             self._print(f"note: {note}")
-        fixed = ", ".join(f"{name}={value}" for name, value in info.held_fixed.items())
-        if fixed:
-            self._print(f"held fixed: {fixed}")
+        if info.held_fixed:
+            self._print(fixed_text(info.held_fixed))
         cap = {"watts": problem.cap.watts, "statistic": problem.cap.statistic} if problem.cap else None
-        resumed = f", going on after {count(study.bursts_made, 'burst')}" if study.resumed else ""
+        made = sum(trial.attempts for trial in study.trials)  # without the one that was interrupted
+        resumed = f", going on after {count(made, 'burst')}" if study.resumed else ""
         self._print(
             f"study {study.name}: {problem.goal.title} under {cap_text(cap)}, {count(len(problem.space), 'setting')}"
             f", at most {study.bursts} bursts{resumed}"
@@ -137,7 +97,7 @@ class Screen:
         }
         self._print("would search:")
         for knob in space.knobs:
-            self._print(f"  {knob.name}: {', '.join(f'{value:g}' for value in knob.values)}")
+            self._print(f"  {knob.name}: {', '.join(map(number, knob.values))}")
         self._print(f"would begin at: {setting_text(start)}")
         energy = f", and at most about {joules(most_j)} at the cap" if most_j is not None else ""
         self._print(f"at most {count(study.bursts, 'burst')}: {span(low_s, high_s)} on the device{energy}")
@@ -162,8 +122,9 @@ class Screen:
             words = "nothing is certain to hold the cap"
         energy = f" and {joules(document['search_energy_j'])}" if document["search_energy_j"] else ""
         spent = f"{seconds(document['search_time_s'])}{energy} on the device"
+        bursts = sum(trial.get("attempts", 1) for trial in document["trials"])
         self._print()
-        self._print(f"{count(len(document['trials']), 'burst')}, {spent}: {words}")
+        self._print(f"{count(bursts, 'burst')}, {spent}: {words}")
         if document["recommended"] is not None:
             self._print()
             self._print(result_table(document))
@@ -172,7 +133,7 @@ class Screen:
                 self._print(f"default: {setting_text(document['default_setting'])}; {document['baseline_note']}")
             if document["cap"]:
                 self._print(
-                    f"P(power <= {document['cap']['watts']:g} W) = "
+                    f"P(power <= {watts(document['cap']['watts'])}) = "
                     f"{document['recommended']['feasible_probability']:.3f} by the model, "
                     f"measured in {count(document['recommended']['bursts'], 'burst')}"
                 )
@@ -198,8 +159,8 @@ def why_not(document: Mapping[str, Any]) -> list[str]:
     key = f"power_{cap['statistic']}_w" if cap else "power_mean_w"
     if best is not None:
         return [
-            f"no setting is certain to hold {cap['watts']:g} W: the best one measured, "
-            f"{setting_text(best['setting'])}, is too near to it with {best[key]:.4g} W",
+            f"no setting is certain to hold {watts(cap['watts'])}: the best one measured, "
+            f"{setting_text(best['setting'])}, is too near to it with {watts(best[key], 4)}",
             "try: more --bursts, or a cap a little higher",
         ]
     above = [trial for trial in document["trials"] if trial["feasible"] is False and trial[key] is not None]
@@ -209,8 +170,8 @@ def why_not(document: Mapping[str, Any]) -> list[str]:
     lowest = min(above, key=lambda trial: trial[key])
     bound = "at least " if lowest["status"] == "over_cap" else ""
     lines = [
-        f"no feasible setting: the lowest power seen is {bound}{lowest[key]:.4g} W ({cap['statistic']}) at "
-        f"{setting_text(lowest['setting'])}, above the cap of {cap['watts']:g} W"
+        f"no feasible setting: the lowest power seen is {bound}{watts(lowest[key], 4)} ({cap['statistic']}) at "
+        f"{setting_text(lowest['setting'])}, above the cap of {watts(cap['watts'])}"
     ]
     if document["source"] == "replayed":
         return [*lines, "try: a higher --cap; tune profile show tells the range of power recorded"]
@@ -230,7 +191,7 @@ def _burst_line(progress: StudyProgress, study: Study) -> Text:
     power_w = entry[cap.metric if cap else "power_mean_w"]
     count = f"[{progress.bursts:>{len(str(progress.budget))}}/{progress.budget}]"
     parts = [f"{figure(entry['throughput'])} {study.info.throughput_unit}"] if entry["throughput"] else []
-    parts += [f"{figure(power_w, 3)} W"] if power_w else []
+    parts += [watts(power_w, 3)] if power_w else []
     return Text(f"{count} {setting_text(entry['setting'])}: {', '.join([*parts, status])}", style=style)
 
 
@@ -238,7 +199,7 @@ def _event_text(event: Mapping[str, Any], study: Study) -> str:
     """`batch 64: window, 1895 samples/s, 6.9 W`."""
     parts = [event["phase"] + ("" if event.get("steady", True) else " (not steady)")]
     parts += [f"{figure(event['throughput'])} {study.info.throughput_unit}"] if event.get("throughput") else []
-    parts += [f"{figure(event['power_w'], 3)} W"] if event.get("power_w") else []
+    parts += [watts(event["power_w"], 3)] if event.get("power_w") else []
     return f"{setting_text(event['setting'])}: {', '.join(parts)}"
 
 
@@ -254,9 +215,8 @@ def print_study(document: Mapping[str, Any]) -> None:
     out = console()
     out.print(source_text(document["source"], document["device"]))
     out.print(f"study {document['study']}: {document['goal']} under {cap_text(document['cap'])}")
-    fixed = ", ".join(f"{name}={value}" for name, value in document["held_fixed"].items())
-    if fixed:
-        out.print(f"held fixed: {fixed}")
+    if document["held_fixed"]:
+        out.print(fixed_text(document["held_fixed"]))
     out.print()
     out.print(trials_table(document))
     Screen().end(document, None)
@@ -265,7 +225,11 @@ def print_study(document: Mapping[str, Any]) -> None:
 def print_studies(rows: list[dict[str, Any]]) -> None:
     """The studies of a store."""
     out = console()
-    if rows:
-        out.print(studies_table(rows))
-    else:
+    table = studies_table(rows)
+    if not rows:
         out.print("no study yet; tune run begins one")
+    elif out.measure(table, options=out.options.update(max_width=MOST_COLUMNS)).maximum <= out.width:
+        out.print(table)
+    else:
+        for row in rows:
+            out.print(study_line(row))

@@ -8,7 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from tuner.report.text import change, figure, setting_text, work_unit
+from tuner.report.text import change, count, figure, setting_text, work_unit
+from tuner.units import watts
 
 Document = Mapping[str, Any]
 
@@ -67,6 +68,8 @@ def trial_status(trial: Mapping[str, Any]) -> tuple[str, str]:
         words, style = "above the cap", "red"
     if trial["role"] != "search":
         words += f" ({ {'confirm': 'confirmation', 'baseline': 'default'}[trial['role']] })"
+    if trial.get("attempts", 1) > 1:
+        words += f" (attempt {trial['attempts']})"
     if trial["reason"]:
         words += f": {trial['reason']}"
     return words, style
@@ -110,11 +113,20 @@ def studies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The studies of a store."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("study", "source", "goal", "cap", "bursts", "ended", "recommended"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, no_wrap=True)
     for row in rows:
-        cap = f"{row['cap']['watts']:g} W" if row["cap"] else "-"
-        best = setting_text(row["recommended"]["setting"]) if row["recommended"] else "-"
-        table.add_row(
-            row["study"], row["source"], row["goal"], cap, str(row["bursts"]), row["stopped"] or "unfinished", best
-        )
+        table.add_row(*_study_cells(row))
     return table
+
+
+def study_line(row: Mapping[str, Any]) -> str:
+    """A study where the table has no room: `NAME: emulated, throughput, cap 7 W, 25 bursts, budget; GPU 408 MHz`."""
+    study, source, goal, cap, _, ended, best = _study_cells(row)
+    asked = f"{source}, {goal}, {'no cap' if cap == '-' else f'cap {cap}'}"
+    return f"{study}: {asked}, {count(row['bursts'], 'burst')}, {ended}; recommended: {best}"
+
+
+def _study_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    cap = watts(row["cap"]["watts"]) if row["cap"] else "-"
+    best = setting_text(row["recommended"]["setting"]) if row["recommended"] else "-"
+    return row["study"], row["source"], row["goal"], cap, str(row["bursts"]), row["stopped"] or "unfinished", best

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tuner.units import number, seconds, watts
+
 _KNOB_WORDS: Mapping[str, str] = {
     "gpu_freq_mhz": "GPU {} MHz",
     "batch_size": "batch {}",
@@ -18,15 +20,21 @@ _KNOB_WORDS: Mapping[str, str] = {
 
 def setting_text(setting: Mapping[str, float]) -> str:
     """`GPU 408 MHz, batch 64`."""
-    words = (_KNOB_WORDS.get(name, name + "={}").format(f"{value:g}") for name, value in setting.items())
+    words = (_KNOB_WORDS.get(name, name + "={}").format(number(value)) for name, value in setting.items())
     return ", ".join(text[:-1] if text in ("1 threads", "1 cores") else text for text in words)
+
+
+def fixed_text(held_fixed: Mapping[str, Any]) -> str:
+    """`held fixed: preset=15W, cpu_cores=6`, or nothing where nothing is."""
+    pairs = [f"{name}={number(value)}" for name, value in held_fixed.items()]
+    return f"held fixed: {', '.join(pairs)}" if pairs else ""
 
 
 def figure(value: float | None, digits: int = 4) -> str:
     """A number to `digits` significant digits, `-` where there is none."""
     if value is None:
         return "-"
-    if value != 0 and abs(value) >= 10**digits:
+    if abs(value) >= 10**digits - 0.5:
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
 
@@ -43,24 +51,10 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def seconds(duration_s: float) -> str:
-    """`45 s`, `4.5 min`, `1.2 h`."""
-    if duration_s < 120:
-        return f"{duration_s:.0f} s"
-    if duration_s < 7200:
-        return f"{duration_s / 60:.1f} min"
-    return f"{duration_s / 3600:.1f} h"
-
-
 def span(low_s: float, high_s: float) -> str:
     """`4.3 min to 7.7 min`."""
     low, high = seconds(low_s), seconds(high_s)
     return low if low == high else f"{low} to {high}"
-
-
-def joules(energy_j: float) -> str:
-    """`850 J`, `1.7 kJ`."""
-    return f"{energy_j:.0f} J" if energy_j < 1000 else f"{energy_j / 1000:.1f} kJ"
 
 
 def work_unit(throughput_unit: str) -> str:
@@ -81,4 +75,4 @@ def source_text(source: str, model: str | None) -> str:
 
 def cap_text(cap: Mapping[str, Any] | None) -> str:
     """`7 W (p95)`, or `no cap`."""
-    return f"{cap['watts']:g} W ({cap['statistic']})" if cap else "no cap"
+    return f"{watts(cap['watts'])} ({cap['statistic']})" if cap else "no cap"

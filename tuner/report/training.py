@@ -10,9 +10,10 @@ from typing import Any
 
 from devices.device import DeviceInfo, EventSink
 from devices.training import Recipe
-from tuner.report.screen import console, count_bar
-from tuner.report.text import count, figure, joules, seconds, setting_text, source_text
+from tuner.report.console import console, count_bar
+from tuner.report.text import count, figure, setting_text, source_text
 from tuner.training import Training, last_micro_batch
+from tuner.units import joules, seconds, watts
 
 LINE_EVERY_S = 3.0  # without a terminal, at most
 
@@ -141,7 +142,7 @@ def summary(document: Mapping[str, Any]) -> list[str]:
     if losses:
         lines.append(", ".join(losses))
     if document["energy_j"] is not None:
-        power = "" if document["power_mean_w"] is None else f", {figure(document['power_mean_w'], 3)} W mean"
+        power = "" if document["power_mean_w"] is None else f", {watts(document['power_mean_w'], 3)} mean"
         over = "" if document["time_over_cap_s"] is None else f", {seconds(document['time_over_cap_s'])} above the cap"
         lines.append(f"{joules(document['energy_j'])}{power}{over}")
     if document["out"] is not None and document["finished"]:

@@ -48,7 +48,7 @@ def read_text(sysfs: SysFs, name: str) -> str:
     try:
         text = sysfs.read(name)
     except OSError as error:
-        raise NoValue("{} cannot be read: {}".format(name, _words(error.errno)), error.errno or 0) from error
+        raise NoValue("{} cannot be read: {}".format(name, error.strerror or error), error.errno or 0) from error
     if not text:
         raise NoValue("{} is empty".format(name))
     return text
@@ -99,7 +99,7 @@ def refused(name: str, number: int) -> Problem:
         return Problem(what, "run the agent outside of the container, or start the container with --privileged")
     if number == errno.ENOENT:
         return Problem("{} is missing".format(name), "see what the driver offers: ls {}".format(os.path.dirname(name)))
-    return Problem("{} cannot be written: {}".format(name, _words(number)), "sudo dmesg | tail")
+    return Problem("{} cannot be written: {}".format(name, os.strerror(number)), "sudo dmesg | tail")
 
 
 def not_writable(sysfs: SysFs, names: List[str]) -> List[Problem]:
@@ -136,7 +136,3 @@ def _whole(name: str, word: str) -> int:
     if not _WHOLE.match(word):
         raise NoValue("{} holds {!r}, which is no number".format(name, word[:40]))
     return int(word)
-
-
-def _words(number: Optional[int]) -> str:
-    return os.strerror(number) if number else "unknown error"

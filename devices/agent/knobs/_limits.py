@@ -46,12 +46,14 @@ class LimitsKnob(BoardKnob):
         table: The steps in the unit of the files, ascending.
 
     Attributes:
+        part: Whose clock it is, in words.
         unit_hz: Unit of the files.
         tolerance: By how much, relative, the current clock may differ from the step.
         parts_idle: Whether some of the clocks may idle while the device works: the fastest is then looked at, not the
             slowest.
     """
 
+    part = ""
     unit_hz = 1
     tolerance = 0.015  # a held clock reads up to 1.2 % low
     parts_idle = False
@@ -98,8 +100,27 @@ class LimitsKnob(BoardKnob):
         self._settle(value)
 
     def fault(self, value: float, loaded: bool) -> Optional[Fault]:
+        """As every knob. A clock without a value (EAGAIN) is a sleeping one; where it works, it has one soon."""
+        end = self._clock.monotonic() + _SETTLE_S
+        while True:
+            fault, silent = self._look(value, loaded)
+            if fault is not None or silent is None:
+                return fault
+            if self._clock.monotonic() >= end:
+                text = "the {}'s clock cannot be read while it works: {}"
+                return Fault(NOT_APPLIED, text.format(self.part, silent))
+            self._clock.sleep(_POLL_S)
+
+    def _look(self, value: float, current: bool) -> Tuple[Optional[Fault], Optional[str]]:
+        """How it differs now, and why a clock has no value now.
+
+        Args:
+            value: What is held.
+            current: Look at the clocks themselves too, not only at their limits.
+        """
         number = self._number(value)
         found: List[float] = []
+        silent: Optional[str] = None
         missing = "no clock of {} is there".format(self.name)
         checked = False
         for clock in self.clocks():
@@ -107,22 +128,26 @@ class LimitsKnob(BoardKnob):
                 low, high = read_int(self._sysfs, clock.low), read_int(self._sysfs, clock.high)
             except NoValue as error:
                 if not (self.parts_idle and error.number in GONE):
-                    return Fault(NOT_APPLIED, str(error))
+                    return Fault(NOT_APPLIED, str(error)), None
                 missing = str(error)
                 continue
             checked = True
             if not (self._same(low, number) and self._same(high, number)):
-                return self._moved(value, clock, low, high, loaded)
-            if loaded:
+                return self._moved(value, clock, low, high, current), None
+            if current:
                 try:
                     found.append(self._mhz(read_int(self._sysfs, clock.now)))
                 except NoValue as error:
                     asleep = self.parts_idle and error.number in GONE and error.number != errno.ENOENT
-                    if error.number != errno.EAGAIN and not asleep:
-                        return Fault(NOT_APPLIED, str(error))
+                    if error.number == errno.EAGAIN:
+                        silent = str(error)
+                    elif not asleep:
+                        return Fault(NOT_APPLIED, str(error)), None
         if not checked:
-            return Fault(NOT_APPLIED, missing)
-        return self._off(value, max(found) if self.parts_idle else min(found)) if found else None
+            return Fault(NOT_APPLIED, missing), None
+        if found and self.parts_idle:
+            silent = None
+        return self._off(value, max(found) if self.parts_idle else min(found)) if found else None, silent
 
     def problems(self) -> List[Problem]:
         found = not_writable(self._sysfs, self.files())
@@ -132,9 +157,9 @@ class LimitsKnob(BoardKnob):
             except NoValue as error:
                 if error.number not in (errno.EAGAIN, *GONE):  # missing limits are not writable either: said above
                     found.append(Problem(str(error), "see what else the driver shows: cat {}".format(name)))
-        return found + self._narrowed()
+        return found
 
-    def _narrowed(self) -> List[Problem]:
+    def narrowed(self) -> List[Problem]:
         low, high = self.allowed()
         text = "{} has steps from {:g} to {:g} MHz, of which only {:g} to {:g} MHz are open now: {}"
         jetson = is_jetson(self._sysfs)
@@ -175,7 +200,7 @@ class LimitsKnob(BoardKnob):
 
     def _settle(self, value: float) -> None:
         end = self._clock.monotonic() + _SETTLE_S
-        while self.fault(value, True) is not None and self._clock.monotonic() < end:
+        while self._look(value, True)[0] is not None and self._clock.monotonic() < end:
             self._clock.sleep(_POLL_S)
 
     def _moved(self, value: float, clock: Limits, low: int, high: int, loaded: bool) -> Fault:

@@ -18,6 +18,7 @@ class CpuFreq(LimitsKnob):
     """The clock of every policy. Policies come and go with their CPUs."""
 
     name = "cpu_freq_mhz"
+    part = "CPU"
     unit_hz = 1000
     tolerance = 0.05  # drivers that count cycles show a mean of the last milliseconds
     parts_idle = True
@@ -57,6 +58,12 @@ class CpuFreq(LimitsKnob):
     def files(self) -> List[str]:
         """Those of sleeping policies too: their CPUs may be switched on."""
         return [name for folder in _policies(self._sysfs) for name in _limits(folder)[:2]]
+
+
+def related_cpus(sysfs: SysFs) -> List[Set[int]]:
+    """The CPUs that share a clock, cluster by cluster, those that are off too; as far as their policies tell."""
+    texts = [sysfs.read_or(folder + "/related_cpus") or "" for folder in _policies(sysfs)]
+    return [set(map(int, text.split())) for text in texts if re.match(r"\d{1,5}(\s+\d{1,5})*$", text)]
 
 
 def _policies(sysfs: SysFs) -> List[str]:

@@ -163,7 +163,14 @@ class Emc(BoardKnob):
         return None
 
     def problems(self) -> List[Problem]:
-        return not_writable(self._sysfs, [self._variant.lock, self._variant.rate]) + _capped(self._sysfs, self)
+        return not_writable(self._sysfs, [self._variant.lock, self._variant.rate])
+
+    def narrowed(self) -> List[Problem]:
+        cap = _cap(self._sysfs)
+        if cap is None or self.allowed()[1] >= self.steps[-1]:
+            return []
+        text = "{} has steps up to {:g} MHz, but the power mode caps it at {:g} MHz ({})"
+        return [Problem(text.format(self.name, self.steps[-1], cap[1] / 1e6, cap[0]), wider_mode(self._sysfs))]
 
     def _now(self) -> int:
         for name in self._variant.now[:-1]:
@@ -190,6 +197,7 @@ class EmcDevfreq(LimitsKnob):
     """
 
     name = Emc.name
+    part = "memory"
 
     def __init__(self, sysfs: SysFs, clock: Clock, folder: str) -> None:
         super().__init__(sysfs, clock, devfreq_table(sysfs, [folder], "memory"))
@@ -229,11 +237,3 @@ def _cap(sysfs: SysFs) -> Optional[Tuple[str, int]]:
         if cap:
             return name, cap
     return None
-
-
-def _capped(sysfs: SysFs, knob: BoardKnob) -> List[Problem]:
-    cap = _cap(sysfs)
-    if cap is None or knob.allowed()[1] >= knob.steps[-1]:
-        return []
-    text = "{} has steps up to {:g} MHz, but the power mode caps it at {:g} MHz ({})"
-    return [Problem(text.format(knob.name, knob.steps[-1], cap[1] / 1e6, cap[0]), wider_mode(sysfs))]

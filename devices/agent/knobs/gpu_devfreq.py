@@ -26,6 +26,7 @@ class GpuDevfreq(LimitsKnob):
     """
 
     name = "gpu_freq_mhz"
+    part = "GPU"
 
     def __init__(self, sysfs: SysFs, clock: Clock, folders: Sequence[str], table: Sequence[int]) -> None:
         super().__init__(sysfs, clock, table)

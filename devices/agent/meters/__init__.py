@@ -6,7 +6,7 @@ hold on something else because a file was not readable today.
 
 from typing import List, Optional, Tuple
 
-from ..board import Problem
+from ..board import NO_METER, Problem
 from ..clock import Clock
 from ..meter import Meter, MeterFault
 from ..sysfs import SysFs
@@ -19,7 +19,7 @@ from .rapl import find_rapl
 _FINDERS = (find_ina3221, find_monitor, find_rapl, find_pmic, find_whole_machine, find_battery)  # the best total first
 _TRIES = 3
 _BETWEEN_S = 0.1
-_NO_METER = (
+_MEND = (
     "tune without a cap, or connect a meter: an INA219 or INA226 with its kernel driver (ina2xx), or a command or an "
     "HTTP address that gives watts"
 )
@@ -56,7 +56,7 @@ def find_meter(sysfs: SysFs, clock: Clock, external: Optional[str] = None) -> Tu
             return meter, problems + ([] if found else _checked(meter, clock))
         if found:
             return None, problems
-    return None, problems + [Problem("no power meter was found, so no cap can be held", _NO_METER)]
+    return None, problems + [Problem(NO_METER, _MEND)]
 
 
 def trouble(meter: Meter, clock: Clock) -> Optional[Problem]:
@@ -70,7 +70,7 @@ def trouble(meter: Meter, clock: Clock) -> Optional[Problem]:
             return None
         except MeterFault as error:
             fault = error
-    return Problem("{}: {}".format(meter.name, fault), getattr(fault, "mend", None) or _NO_METER)
+    return Problem("{}: {}".format(meter.name, fault), getattr(fault, "mend", None) or _MEND)
 
 
 def _checked(meter: Meter, clock: Clock) -> List[Problem]:

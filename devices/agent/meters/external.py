@@ -2,7 +2,7 @@
 
 A command may run on and print a line again and again, or print one and end: then it is run anew for every sample. It is
 no shell's line (`sh -c '...'` makes it one). It leads a process group of its own, which `close` kills; should this
-process be killed first, its next line meets a closed pipe, which ends it.
+process be killed first, the kernel ends the command, and what it started meets a closed pipe with its next line.
 """
 
 import http.client
@@ -11,23 +11,26 @@ import os
 import re
 import select
 import shlex
+import socket
 import subprocess
 import threading
-import urllib.error
-import urllib.request
+import urllib.parse
 from typing import Callable, List, Optional, Tuple
 
 from ..clock import Clock
 from ..failures import describe_end
 from ..meter import Channel, Meter, MeterFault
-from ..processes import end_group
+from ..processes import end_group, end_with_parent
 from .files import ReadFault, positive
 
 STALE_S = 2.0  # a value older than this says nothing of now
 _FETCH_S = 0.5  # an address is asked twice a second at most: plug meters have a new value once a second
 _POLL_S = 0.01
+_LOOK_S = 0.05  # between two looks at a command's output: one that never pauses would cost a whole processor
+_PIPE = 65536  # bytes that a pipe holds: one look takes all of them, so that what waits there is never older
 _LAG_S = 1.0  # assumed: plug meters average about a second
 _LONGEST = 4096  # bytes of a line, of an answer, of last words
+_REDIRECTS = 3
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _NAME = "external"
 _MEND = "try it by hand, it must give a number of watts at least every 2 s: {}"
@@ -89,29 +92,80 @@ class _Address:
         self._url = url
         self._clock = clock
         self._last: Optional[Tuple[float, float]] = None
-        # a meter stands in the local network: no proxy
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read_w(self) -> float:
+        """The last value, of at most 0.5 s ago; else waits at most 2 s for a new one. Raises MeterFault."""
         now_s = self._clock.monotonic()
         if self._last is None or now_s - self._last[0] >= _FETCH_S:
             self._last = None
-            self._last = (now_s, self._fetch())
+            self._last = (now_s, parse_watts(_Fetch(self._url).text(), self._url))
         return self._last[1]
 
-    def _fetch(self) -> float:
+
+class _Fetch(threading.Thread):
+    """One question to an address.
+
+    A thread of its own asks it: a time-out of a socket holds for every byte anew, and the look-up of a name has none.
+    No proxy is asked, as a meter stands in the local network.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(name="external meter's answer", daemon=True)
+        self._url = url
+        self._socket: Optional[socket.socket] = None
+        self._late = False
+        self._text: Optional[str] = None
+        self._why = ""
+
+    def text(self) -> str:
+        """What the address answers, within 2 s. Raises MeterFault."""
+        self.start()
+        self.join(STALE_S)
+        if self.is_alive():
+            self._cut()
+            self._why = "does not answer: no whole answer within {:g} s".format(STALE_S)
+        elif self._text is not None:
+            return self._text
+        raise MeterFault("the external meter {} {}".format(self._url, self._why))
+
+    def run(self) -> None:
+        """Ask."""
         try:
-            with self._opener.open(self._url, timeout=STALE_S) as answer:
-                text = answer.read(_LONGEST).decode("utf-8", "replace")
-        except urllib.error.HTTPError as error:
-            error.close()
-            raise MeterFault(
-                "the external meter {} answers {} {}".format(self._url, error.code, error.reason)
-            ) from error
-        except (OSError, ValueError, http.client.HTTPException) as error:  # URLError is an OSError
-            why = getattr(error, "reason", error)
-            raise MeterFault("the external meter {} does not answer: {}".format(self._url, why)) from error
-        return parse_watts(text, self._url)
+            self._text = self._get(self._url, _REDIRECTS)
+        except Exception as error:  # no network, no HTTP, or cut in the midst of anything
+            if not self._late:
+                self._why = "does not answer: {}".format(error)
+
+    def _get(self, url: str, redirects: int) -> Optional[str]:
+        parts = urllib.parse.urlsplit(url)
+        kind = http.client.HTTPSConnection if parts.scheme.lower() == "https" else http.client.HTTPConnection
+        connection = kind(parts.netloc, timeout=STALE_S)
+        try:
+            connection.connect()
+            self._socket = connection.sock
+            if self._late:
+                return None
+            question = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+            connection.request("GET", question, headers={"Connection": "close"})
+            answer = connection.getresponse()
+            elsewhere = answer.getheader("Location")
+            if 300 <= answer.status < 400 and elsewhere and redirects:
+                return self._get(urllib.parse.urljoin(url, elsewhere), redirects - 1)
+            if not 200 <= answer.status < 300:
+                self._why = "answers {} {}".format(answer.status, answer.reason)
+                return None
+            return answer.read(_LONGEST).decode("utf-8", "replace")
+        finally:
+            connection.close()
+
+    def _cut(self) -> None:
+        """Have the thread end soon."""
+        self._late = True
+        try:
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:  # it has ended by itself
+            pass
 
 
 class _Command:
@@ -178,9 +232,12 @@ class _Command:
             if self._closed:
                 self._running = False
                 return
+            agent_pid = os.getpid()
             try:
+                # this thread lives as long as the command: what the kernel takes for the parent is the thread
                 self._process = process = subprocess.Popen(
                     self._words,
+                    preexec_fn=lambda: end_with_parent(agent_pid),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -211,20 +268,19 @@ class _Command:
         while True:
             ready, _, _ = select.select(open_fds, [], [])  # nothing to time: close() ends the child, and so this
             if errors in ready:
-                more = os.read(errors, _LONGEST)
+                more = os.read(errors, _PIPE)
                 words = (words + more)[-_LONGEST:]
                 if not more:
                     open_fds.remove(errors)
-            elif output in ready:
-                more = os.read(output, _LONGEST)
-                *lines, rest = (rest + more).split(b"\n")
-                if not more and rest:  # a last line needs no line feed
-                    lines, rest = [rest], b""
-                if lines:
-                    self._keep(lines[-1])
+            if output in ready:
+                more = os.read(output, _PIPE)
+                lines, feed, rest = (rest + more).rpartition(b"\n")
+                if feed or (rest and not more):  # a last line needs no line feed
+                    self._keep(lines.rpartition(b"\n")[2] if feed else rest)
                 if not more:
                     return words.decode("utf-8", "replace")
                 rest = rest[-_LONGEST:]
+            self._clock.sleep(_LOOK_S)
 
     def _keep(self, line: bytes) -> None:
         with self._lock:

@@ -37,6 +37,8 @@ _CONVERSION_S = 2 * 140e-6  # of one channel: bus and shunt voltage, as the chip
 _LAG_S = (
     3 * 512 * _CONVERSION_S
 )  # with 512 samples of three channels, as JetPack sets it; assumed where nothing is said
+_SHUNT_STEP_V = 40e-6  # of the converter; on 5 milliohm, as most modules have it, 8 mA
+_SHUNT_UOHM, _RAIL_MV = 5000.0, 5000.0  # assumed where nothing is said
 _MEND_IIO = "start the program with sudo, or until the next reboot: sudo chmod a+r {}/in_power*_input"
 _NO_TOTAL = "tune without a cap, or name an external meter: a command or an HTTP address that gives watts"
 
@@ -49,12 +51,14 @@ class Rail(NamedTuple):
         chip: The folder of its chip.
         read_w: Watts now. Raises MeterFault.
         mend: What shows more where it reads 0 W.
+        resolution_w: The step of its readings.
     """
 
     label: str
     chip: str
     read_w: Callable[[], float]
     mend: str
+    resolution_w: float
 
 
 def find_ina3221(sysfs: SysFs, clock: Clock) -> Tuple[Optional[Meter], List[Problem]]:
@@ -72,7 +76,12 @@ def find_ina3221(sysfs: SysFs, clock: Clock) -> Tuple[Optional[Meter], List[Prob
     monitors = hwmon_chips(sysfs, "ina238")
     total, note = _total([rail.label for rail in rails], names)
     channels = [
-        Channel(name, positive(name, rail.read_w, rail.mend) if [name] == total else rail.read_w, [name] == total)
+        Channel(
+            name,
+            positive(name, rail.read_w, rail.mend) if [name] == total else rail.read_w,
+            [name] == total,
+            rail.resolution_w,
+        )
         for name, rail in zip(names, rails)
     ]
     if not total and len(monitors) == 1:
@@ -150,9 +159,9 @@ def _hwmon_rails(sysfs: SysFs, chip: str) -> Tuple[List[Rail], List[str]]:
         if sysfs.read_or(switch) == "0":
             skipped.append("{} is switched off: echo 1 | sudo tee {}".format(label, switch))
             continue
-        rails.append(
-            Rail(label, chip, _hwmon_reader(sysfs, chip, n), "cat {0}/in{1}_input {0}/curr{1}_input".format(chip, n))
-        )
+        mend = "cat {0}/in{1}_input {0}/curr{1}_input".format(chip, n)
+        step_w = _resolution_w(sysfs, "{}/in{}_input".format(chip, n), "{}/shunt{}_resistor".format(chip, n))
+        rails.append(Rail(label, chip, _hwmon_reader(sysfs, chip, n), mend, step_w))
     return rails, skipped
 
 
@@ -178,13 +187,27 @@ def _iio_rails(sysfs: SysFs, chip: str) -> Tuple[List[Rail], List[str]]:
         label, why = _label(sysfs, "{}/rail_name_{}".format(chip, n))
         skipped += why
         if label is not None:
-            rails.append(Rail(label, chip, _iio_reader(sysfs, chip, n), "cat {}/in_power{}_input".format(chip, n)))
+            mend = "cat {}/in_power{}_input".format(chip, n)
+            step_w = _resolution_w(sysfs, "{}/in_voltage{}_input".format(chip, n), None)
+            rails.append(Rail(label, chip, _iio_reader(sysfs, chip, n), mend, step_w))
     return rails, skipped
 
 
 def _iio_reader(sysfs: SysFs, chip: str, n: int) -> Callable[[], float]:
     mend = _MEND_IIO.format(chip)
     return lambda: read_number(sysfs, "{}/in_power{}_input".format(chip, n), mend) / 1e3
+
+
+def _resolution_w(sysfs: SysFs, voltage: str, shunt: Optional[str]) -> float:
+    """Watts from one step of the converter to the next, at the voltage of now."""
+
+    def number(name: Optional[str], otherwise: float) -> float:
+        try:
+            return (read_number(sysfs, name) if name is not None else 0.0) or otherwise
+        except ReadFault:  # the reading itself will tell
+            return otherwise
+
+    return number(voltage, _RAIL_MV) / 1e3 * _SHUNT_STEP_V / (number(shunt, _SHUNT_UOHM) / 1e6)
 
 
 def _unique_names(rails: List[Rail]) -> List[str]:

@@ -21,6 +21,7 @@ RAILS = 12
 _GAIN, _OFFSET_W = 1.1451, 0.5879  # a calibration of users against a plug meter: losses, USB and fan on average
 _MAX_AGE_S = 0.5  # one command answers for all rails, and costs some ms of CPU: ten a second would be seen in the watts
 _TIMEOUT_S = 2.0
+_RESOLUTION_W = 0.01  # currents have steps of about 1 mA, that of the cores of several
 _TOTAL = "input_estimated"
 _VALUE = re.compile(r"^\s*(\w+?)_([AV])\s+(?:current|volt)\([0-9]+\)=([0-9]+(?:\.[0-9]+)?)[AV]\s*$", re.MULTILINE)
 
@@ -98,7 +99,7 @@ def find_pmic(sysfs: SysFs, clock: Clock, runner: Runner = run_command) -> Tuple
         rails = sorted(pmic.rails_w())
     except MeterFault as fault:
         return None, [Problem(str(fault), _mend(sysfs))]
-    channels = [Channel(_TOTAL, pmic.total_w, True)]
+    channels = [Channel(_TOTAL, pmic.total_w, True, _RESOLUTION_W)]
     channels += [Channel(rail, _rail_reader(pmic, rail)) for rail in rails]
     note = (
         "estimated, the input is not measured: {} x sum of {} rails + {} W, a calibration found by users; "

@@ -16,6 +16,7 @@ from .files import ReadFault, positive, read_number
 
 _BASE = "/sys/class/powercap"
 _SHORTEST_S = 0.05  # the counter steps about every millisecond: over less, the steps show
+_STEP_J = 61e-6  # of the counters of most processors
 _LONGEST_S = 2.0  # an older reading says nothing of now, and far older ones may have wrapped twice
 _PACKAGE = re.compile(r"package-[0-9]+(-die-[0-9]+)?")
 _MEND = (
@@ -83,7 +84,12 @@ def find_rapl(sysfs: SysFs, clock: Clock) -> Tuple[Optional[Meter], List[Problem
         counter = Counter(sysfs, clock, zone)
         counters.append(counter)
         channels.append(
-            Channel(package, positive(package, counter.read_w, _STANDS.format(zone)), packages == [package])
+            Channel(
+                package,
+                positive(package, counter.read_w, _STANDS.format(zone)),
+                packages == [package],
+                _STEP_J / _SHORTEST_S,
+            )
         )
         for part in _parts(sysfs, zone):
             label = sysfs.read_or(part + "/name")

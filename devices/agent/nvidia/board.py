@@ -110,13 +110,14 @@ class Nvidia(Board):
     def _find_meter(self, external: Optional[str]) -> None:
         if external is not None:
             meter, problems = find_meter(self.sysfs, self.clock, external)
-            self.meter = None if problems else meter
+            self.be_metered(meter, problems)
         else:
             problems = []
             try:
-                self.meter = NvmlMeter(self.gpu)
+                self.be_metered(NvmlMeter(self.gpu), [])
             except MeterFault as fault:
                 mend = getattr(fault, "mend", "connect a meter of your own, or tune without a cap")
+                self.be_metered(None, [Problem(str(fault), mend)])
                 problems.append(Problem("no power meter, so no cap can be held: {}".format(fault), mend))
         self._problems += problems
         self.notes += ["{} ({})".format(problem.what, problem.mend) for problem in problems]

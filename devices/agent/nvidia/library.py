@@ -192,7 +192,8 @@ class Nvml:
         try:
             library = ctypes.CDLL(LIBRARY)
         except OSError as error:
-            raise NvmlError(LIBRARY_NOT_FOUND, LIBRARY, "cannot be loaded: {}".format(error)) from error
+            why = str(error).replace(LIBRARY + ": ", "")  # the loader may name it too
+            raise NvmlError(LIBRARY_NOT_FOUND, LIBRARY, "cannot be loaded: {}".format(why)) from error
         return cls(library)
 
     def close(self) -> None:

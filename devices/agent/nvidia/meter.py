@@ -10,6 +10,7 @@ from .library import NvmlError
 NAME = "GPU board power (NVML)"
 RAIL = "GPU board"
 INSTANT_LAG_S = 0.1  # readings change about that often (assumed)
+_RESOLUTION_W = 1e-3
 AVERAGE_LAG_S = 1.0  # the mean of the last second
 
 
@@ -92,7 +93,7 @@ class NvmlMeter(Meter):
         if averages and not self._instant:
             lag_s = AVERAGE_LAG_S
             note = "{} is read as the mean of the last second: its peaks are not seen".format(NAME)
-        super().__init__(NAME, [Channel(RAIL, self._read_w, True)], [RAIL], lag_s=lag_s, note=note)
+        super().__init__(NAME, [Channel(RAIL, self._read_w, True, _RESOLUTION_W)], [RAIL], lag_s=lag_s, note=note)
         self.read()
         try:
             self.energy = NvmlEnergy(gpu)

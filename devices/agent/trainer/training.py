@@ -267,7 +267,11 @@ class _Training:
             "duration_s": self.trained_s,
             "energy_j": None,
             "power_mean_w": None,
+            "power_peak_w": None,
             "time_over_cap_s": None,
+            "unmetered_s": None,
+            "changes": [],
+            "drift": None,
             "checkpoint": self.path,
         }
 

@@ -15,8 +15,11 @@ from devices.agent.board import BoardKnob, Problem
 from devices.agent.clock import Clock
 from devices.agent.doctor import examine
 from devices.agent.failures import AgentError
+from devices.agent.knobs import find_knobs
 from devices.agent.meter import Channel, Meter, MeterFault
-from devices.agent.sysfs import SysFs
+from devices.agent.sysfs import MARKER, SysFs
+from devices.fake.board import FakeBoard
+from devices.fake.sysfs import FakeSysFs
 from tests.devices.agent.trees import NAMES, plant, put
 
 SUPER = "orin-nano-super-jp6"
@@ -34,6 +37,7 @@ CLOCK = HastyClock()
 KEYS = {
     "model",
     "module",
+    "family",
     "jetpack",
     "source",
     "gpu",
@@ -45,6 +49,7 @@ KEYS = {
     "temperatures_c",
     "over_current_events",
     "problems",
+    "notes",
 }
 MODULES = {
     "orin-nano-super-jp6": ("jetson-orin-nano-super", "6.2.1"),
@@ -298,3 +303,44 @@ def test_what_an_earlier_run_left(tmp_path: Path) -> None:
     }
     put(tmp_path, journal.NAME, json.dumps({**document, "pid": os.getpid(), "began": journal.began(os.getpid())}))
     assert f"another agent, process {os.getpid()}, tunes this board" in whats(documented(sysfs))
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_clocks_that_an_agent_holds_are_its_work_alone(lives: bool) -> None:
+    board = FakeBoard("jetson-orin-nano")
+    sysfs = FakeSysFs(board)
+    knobs = find_knobs(sysfs, CLOCK)[0]
+    names = [name for knob in knobs for name in knob.files()]
+    values = [[name, sysfs.read(name)] for name in names]
+    for knob in knobs:
+        knob.hold(knob.steps[-2])
+    assert {"gpu_freq_mhz", "cpu_freq_mhz", "CPUs"} <= {word for text in advice(sysfs) for word in text.split()}
+    assert any("as jetson_clocks leaves them" in text for text in advice(sysfs))
+    document = {
+        "boot_id": journal.boot_id(sysfs),
+        "pid": os.getpid() if lives else 2**22 + 1,
+        "began": journal.began(os.getpid()),
+        "groups": [],
+        "values": values,
+    }
+    sysfs.replace(journal.NAME, json.dumps(document))
+    (said,) = examine(sysfs, CLOCK)["problems"]
+    assert said["what"].startswith(f"another agent, process {os.getpid()}, tunes" if lives else "an earlier run left")
+    assert said["mend"] == ("wait until it has ended" if lives else "sudo tune doctor --restore")
+    held = [value for value in values if value[0] not in knobs[0].files()]
+    sysfs.replace(journal.NAME, json.dumps({**document, "values": held}))
+    said, narrowed, *_ = examine(sysfs, CLOCK)["problems"]
+    assert narrowed["what"].startswith("gpu_freq_mhz has steps from 306 to 624.75 MHz, of which only")  # not its work
+
+
+def advice(sysfs: SysFs) -> list[str]:
+    return [problem["what"] for problem in examine(sysfs, CLOCK)["problems"]]
+
+
+def test_of_plain_files_it_is_said_what_they_cannot_tell(tmp_path: Path) -> None:
+    (note,) = documented(plant(SUPER, tmp_path))["notes"]
+    assert note.startswith("these are plain files that nothing answers")
+    put(tmp_path, MARKER, "{}")
+    assert documented(SysFs(str(tmp_path)))["notes"] == []  # a fake board answers
+    assert examine(FakeSysFs(FakeBoard()), CLOCK)["notes"] == []
+    assert examine(SysFs("/"), CLOCK)["notes"] == []

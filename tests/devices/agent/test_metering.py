@@ -55,6 +55,13 @@ class Constant:
         return [Sample(begin_s + 0.1 * i, 50.0, {"GPU": 50.0}) for i in range(round((end_s - begin_s) / 0.1) + 1)]
 
 
+class Frozen(Constant):
+    """The same of 50.25 W."""
+
+    def between(self, begin_s: float, end_s: float) -> list[Sample]:
+        return [sample._replace(total_w=50.25) for sample in super().between(begin_s, end_s)]
+
+
 def figures(monkeypatch: pytest.MonkeyPatch, counter: EnergyCounter | None, clock: Script, window_s: float) -> Any:
     monkeypatch.setattr("devices.agent.metering.Sampler", Constant)
     meter = Meter("GPU", [Channel("GPU", lambda: 50.0, True)], ["GPU"])
@@ -88,6 +95,31 @@ def test_a_counter_of_energy_is_believed_where_it_can_be(
     assert found["energy_j"] == pytest.approx(mean_w * window_s)
     assert found["energy_per_sample_j"] == pytest.approx(mean_w / 10)
     assert found["power_p95_w"] == pytest.approx(50.0)
+
+
+def test_a_meter_that_never_moved_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devices.agent.metering.Sampler", Frozen)
+    told = [50.25, 50.25, 50.5]
+    meter = Meter("GPU", [Channel("GPU", lambda: told.pop(0), True)], ["GPU"], lag_s=1.0)
+    made = Metering(meter, Script())
+    for moves in (False, False, True):
+        meter.read()
+        assert meter.moves == moves
+        found = made.fault((0.0, 10.0))
+        assert (found is None) == moves
+    assert made.fault(None) is None
+
+
+def test_a_coarse_meter_is_measured_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devices.agent.metering.Sampler", Constant)
+    for resolution_w, tight in ((0.04, True), (4.0, False), (None, True)):
+        channels = [Channel("GPU", lambda: 25.0, True, resolution_w), Channel("SOC", lambda: 25.0, False, 9.0)]
+        meter = Meter("GPU", channels, ["GPU"])
+        assert meter.resolution_w == resolution_w
+        assert Metering(meter, Script()).tight({"tolerance": 0.02})(0.0, 10.0) == tight
+    both = [Channel(name, lambda: 25.0, False, step_w) for name, step_w in (("A", 3.0), ("B", 4.0), ("C", None))]
+    assert Meter("A + B", both, ["A", "B"]).resolution_w == 4.0
+    assert Meter("A + C", both, ["A", "C"]).resolution_w is None
 
 
 def test_without_a_meter_nothing_is_added() -> None:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from devices.agent.power import Sample, figures, gap_reason, is_power_tight, longest_gap_s
+from devices.agent.power import Sample, figures, gap_reason, is_power_tight, longest_gap_s, stuck_reason
 from devices.measurement import Estimate, Measurement, Status, fault, summarize_power
 
 
@@ -68,7 +68,7 @@ def test_edges_are_interpolated() -> None:
 
 def test_only_the_window_counts() -> None:
     samples = series([30.0] * 20 + [5.0] * 50 + [0.5] * 20)
-    found = figures(samples, 52.05, 56.85)
+    found = figures(samples, 52.05, 56.85, resolution_w=0.0)
     assert found["power_peak_w"] == 5.0
     assert found["power_p95_w"] == 5.0
     assert found["power_mean_w"] == pytest.approx(5.0)
@@ -116,5 +116,60 @@ def test_when_a_window_is_long_enough() -> None:
     assert is_power_tight(steady, 0.02)
     assert not is_power_tight(autoregressive(400, 0.95, seed=1), 0.02)  # neighbours alike: far fewer values in truth
     assert not is_power_tight(series([5.0] * 19), 0.1)  # too few to know
-    assert is_power_tight(series([5.0] * 20), 0.0)
+    assert is_power_tight(series([5.0] * 20), 0.0, resolution_w=0.0)
     assert not is_power_tight([], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("watts", "resolution_w", "step_w"),
+    [
+        ([5.0] * 60, None, 1.0),
+        ([120.0] * 60, None, 1.0),
+        ([5.1, 5.2] * 30, None, 0.1),
+        ([5.25] * 60, None, 0.01),
+        ([5.25] * 60, 0.04, 0.04),
+        ([math.pi] * 60, None, 1e-6),
+    ],
+)
+def test_no_figure_is_more_exact_than_the_steps_of_the_meter(
+    watts: list[float], resolution_w: float | None, step_w: float
+) -> None:
+    samples = series(watts)
+    found = figures(samples, 50.0, 55.9, resolution_w=resolution_w)
+    least_w = step_w / math.sqrt(12)
+    for name in ("mean", "p95", "peak"):
+        assert found[f"power_{name}_sem_w"] >= least_w * (1 - 1e-9)
+    if min(watts) == max(watts):
+        assert found["power_mean_sem_w"] == pytest.approx(least_w)
+    assert not is_power_tight(samples, 1.9 * least_w / max(watts), resolution_w)
+
+
+def test_a_load_that_crosses_several_steps_is_averaged() -> None:
+    samples = series([5.0, 6.0, 7.0, 6.0] * 1000)
+    assert figures(samples, 50.0, 449.9)["power_mean_sem_w"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("watts", "lag_s", "moves", "resolution_w", "stuck"),
+    [
+        (7.056, 0.43, False, 0.04, True),
+        (7.056, 0.43, True, 0.04, True),  # it froze in the warm-up
+        (7.056, 0.0, True, 0.04, False),  # how often it has something new is not known
+        (7.056, 0.0, False, 0.04, True),
+        (5.0, 1.0, False, None, False),  # a plug in whole watts
+        (60.0, 1.0, True, None, False),  # the same at a machine that draws more: ten values in the window
+        (60.0, 1.0, False, None, True),
+        (6.5, 1.0, False, None, True),
+    ],
+)
+def test_a_meter_that_stands_still_is_told_from_a_coarse_one(
+    watts: float, lag_s: float, moves: bool, resolution_w: float | None, stuck: bool
+) -> None:
+    samples = series([watts] * 105)
+    reason = stuck_reason(samples, 50.0, 60.4, lag_s, moves, resolution_w)
+    assert (reason is not None) == stuck
+    if stuck:
+        assert f"all 105 readings of the window are exactly {watts:g} W" in str(reason)
+    samples[50] = samples[50]._replace(total_w=watts + 0.04)
+    assert stuck_reason(samples, 50.0, 60.4, lag_s, moves, resolution_w) is None
+    assert stuck_reason(series([watts] * 49), 50.0, 60.4, lag_s, False, resolution_w) is None

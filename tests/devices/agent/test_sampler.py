@@ -222,6 +222,29 @@ def test_a_reading_that_hangs_is_seen(script: Script) -> None:
     assert fault_of(sampler) is None
 
 
+def test_a_reading_that_never_ends_does_not_hold_up_the_end(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr("devices.agent.sampler._LAST_S", 0.01)
+    hangs, go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hangs.set()
+        go_on.wait()
+
+    script.before = hang
+    sampler = Sampler(meter_of(script), Clock())
+    sampler.start()
+    assert hangs.wait(5)
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "sampler")
+    sampler.stop()
+    assert thread.is_alive()
+    go_on.set()
+    thread.join(5)
+    assert not thread.is_alive()  # it ends once its reading does
+    assert script.reads == 1
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+
+
 def test_ten_a_second_until_the_end_and_again(script: Script) -> None:
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     sampler = Sampler(meter_of(script), Clock())

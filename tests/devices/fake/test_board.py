@@ -435,7 +435,8 @@ def test_another_power_mode() -> None:
 def test_faults_are_told_from_words_that_are_none() -> None:
     assert Fault.parse("swap") == Fault("swap", 1, 6.0, 1)
     assert Fault.parse("swap@3+2:1.5") == Fault("swap", 3, 1.5, 2)
-    for text in ("nothing", "swap@x", "swap@1:y"):
+    wrong = "nothing swap@x swap@1:y swap@ swap@-1 swap@1:-6 swap@1:nan swap@1:inf swap@1+0 swap@1+ swap@0:3 swap@1_0"
+    for text in wrong.split():
         with pytest.raises(InputError):
             Fault.parse(text)
     with pytest.raises(InputError, match="happens in a burst"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 import pytest
@@ -100,6 +101,45 @@ def test_one_burst_that_a_fault_hits_is_made_again() -> None:
     ):
         first = study.run().trials[0]
     assert (first.status, first.attempts) == (Status.OK, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "preset", "words", "cores"),
+    [
+        ("raspberry-pi-5", "3C", None, 3),
+        ("jetson-tx2", "MAXQ", None, 4),
+        ("jetson-tx2", "MAXN", "cpu_cores 6 (held at 4), cpu_freq_mhz 2035.2 (held at 1881.6)", 4),
+    ],
+)
+def test_what_of_a_preset_is_not_held_is_said(model: str, preset: str, words: str | None, cores: int) -> None:
+    board = FakeBoard(model, preset="MAXP_CORE_ARM" if model == "jetson-tx2" else None, clock=TurnClock())
+    with fake_device(board, WORKLOAD, preset=preset) as device:
+        info = device.describe()
+        said = [note for note in info.notes if "preset" in note]
+        assert said == [] if words is None else words in said[0]
+        assert info.held_fixed["cpu_cores"] == cores
+        if model == "jetson-tx2":
+            device.measure({"gpu_freq_mhz": info.knobs[0].values[0], "batch_size": 4}, WORKLOAD, BurstPlan())
+            assert board.read("/sys/devices/system/cpu/online") == "0,3-5\n"  # the Denver cores stay off
+
+
+def test_a_preset_on_a_board_without_its_knob() -> None:
+    board = FakeBoard("jetson-orin-nano", clock=TurnClock())
+    lock = "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked"
+    board.files.errors[lock] = errno.ENOENT
+    with fake_device(board, WORKLOAD, preset=PRESET) as device:
+        info = device.describe()
+        assert "the preset is not held in full: emc_freq_mhz 665.6 (this board cannot set it)" in info.notes
+        assert "emc_freq_mhz" not in info.held_fixed
+
+
+def test_a_gpu_whose_clock_is_never_told_holds_none() -> None:
+    board = FakeBoard("jetson-orin-nano", clock=TurnClock())
+    board.files.errors[board.files.canonical("/sys/class/devfreq/17000000.ga10b/cur_freq")] = errno.EAGAIN
+    with fake_device(board, WORKLOAD) as device:
+        found = device.measure({"gpu_freq_mhz": 306, "batch_size": 4}, WORKLOAD, BurstPlan())
+    assert found.status is Status.CLOCK_NOT_APPLIED
+    assert (found.reason or "").startswith("the GPU's clock cannot be read while it works")
 
 
 def test_a_burst_far_above_the_cap_is_ended() -> None:

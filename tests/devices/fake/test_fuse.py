@@ -22,8 +22,8 @@ from devices.catalog import find_board
 from devices.device import Access, BurstPlan, WorkloadSpec
 from devices.emulated import EmulatedDevice
 from devices.errors import DeviceError, DeviceLostError, InputError
-from devices.fake import fuse
-from devices.fake.fuse import Served, check_fuse, mounted, serve
+from devices.fake.folder import is_mounted
+from devices.fake.fuse import SPEED, Served, check_fuse, mounted, serve
 from devices.measurement import Status
 from devices.remote import AgentDevice
 
@@ -41,10 +41,6 @@ def _missing() -> str | None:
 
 
 needs_fuse = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
-
-
-def is_mounted(folder: Path) -> bool:
-    return fuse._is_mounted(folder)
 
 
 @pytest.fixture
@@ -92,7 +88,7 @@ def test_the_agents_own_files_lie_inside(root: Path) -> None:
 @needs_fuse
 def test_the_marker_names_speed_and_trainer(root: Path) -> None:
     marker = read_marker(SysFs(str(root)))
-    assert marker.speed == fuse.SPEED
+    assert marker.speed == SPEED
     assert marker.trainer == [sys.executable, "-m", "devices.fake.trainer", str(root)]
 
 
@@ -139,7 +135,7 @@ def test_it_serves_as_long_as_the_command_runs(tmp_path: Path) -> None:
     assert serve(root, "jetson-nano", [sys.executable, "-c", script, str(root)]) == 7
     assert not is_mounted(root)
     assert serve(root, command=["sh", "-c", "kill -9 $$"]) == 128 + signal.SIGKILL
-    with pytest.raises(DeviceError, match="cannot be started"):
+    with pytest.raises(InputError, match="cannot be started"):
         serve(root, command=["/no/such/program"])
     assert not is_mounted(root)
 
@@ -166,7 +162,7 @@ def test_what_cannot_be_served(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="not empty"):
         serve(tmp_path)
-    with pytest.raises(InputError, match="cannot be used"):
+    with pytest.raises(InputError, match="is no folder"):
         serve(tmp_path / "file")
     with pytest.raises(InputError, match="no fake board"):
         serve(tmp_path / "board", "abacus")

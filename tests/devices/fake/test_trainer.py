@@ -91,6 +91,18 @@ def test_faults_that_leave_a_burst_as_it_is(name: str) -> None:
         assert measured.cost_s > (90 if name == "slow-start" else 10)
 
 
+@pytest.mark.parametrize("model", ["jetson-orin-nano", "jetson-nano", "jetson-agx-xavier"])
+@pytest.mark.parametrize("when", ["@0", "@1:0", "@1:1.5"])
+def test_a_meter_that_stands_still_measures_nothing(model: str, when: str) -> None:
+    with rig(make(f"meter-stuck{when}", model=model)) as agent:
+        setting = {agent.board.always[0]: agent.board.knobs[0].default(), "batch_size": 16.0}
+        hit = agent.burst(setting)
+        assert hit.status is Status.CRASHED
+        assert "the power meter is stuck" in str(hit.reason)
+        if when != "@0":
+            assert agent.burst(setting).status is Status.OK
+
+
 def test_memory_that_runs_out_and_a_trainer_that_starts_anew() -> None:
     with rig(make()) as agent:
         for _ in range(3):

@@ -34,5 +34,5 @@ def test_a_share_of_a_power_that_is_not_recorded(tmp_path: Path) -> None:
 
 def test_a_share_that_comes_to_no_power_at_all(tmp_path: Path) -> None:
     profile = make_profile("batch_size,throughput,power_mean_w,status\n1,1,0,ok\n2,2,0,ok\n", tmp_path)
-    with pytest.raises(InputError, match=r"--cap 50 % of the power_mean_w of hand.csv \(0 to 0 W\) is 0 W"):
+    with pytest.raises(InputError, match=r"--cap 50 % of the power_mean_w of hand.csv \(0 W to 0 W\) is 0 W"):
         CapSpec(share=0.5).resolve(profile, "hand.csv")

@@ -91,6 +91,7 @@ def test_the_table_fits_into_80_columns(compared: Compared) -> None:
     assert "…" not in text
     assert text.count("coordinate-descent-11") == 2
     assert len(summary_tables(summarize(compared.runs), 200)) == 1
+    assert all(Console().measure(table).maximum <= 60 for table in summary_tables(summarize(compared.runs), 60))
     assert summary_markdown(summarize(compared.runs)).count("\n") == 14
     assert contest_text(compared.contest) == (
         "1 profile (replayed), caps 50 %, 9 W on mean power, 2 seeds, at most 25 bursts, no noise"

@@ -80,10 +80,35 @@ def test_wrong_input(tune: Tune, arguments: tuple[str, ...], words: str) -> None
     assert words in result.err
 
 
-def test_another_board_than_expected_is_a_fault(tune: Tune, board: Path) -> None:
-    report = tune("doctor", "--device", "xavier-nx", "--sysfs-root", board, "--json").json
-    assert report["problems"][0]["what"].startswith("xavier-nx was expected, this is NVIDIA Jetson Orin Nano")
-    assert report["problems"][0]["mend"] == "--device jetson-orin-nano-super"
+def test_another_module_of_the_family_is_what_answers_to_the_name(tune: Tune, tmp_path: Path) -> None:
+    tune("fake-board", tmp_path / "board", "--plain", "--model", "xavier-nx", "--preset", "20W_6CORE")
+    report = tune("doctor", "--device", "jetson-orin", "--sysfs-root", tmp_path / "board", "--json").json
+    assert report["notes"][0] == (
+        "this is no jetson-orin-nano but a jetson-xavier-nx: that is what --device jetson-orin tunes here"
+    )
+    assert not any("jetson-orin" in problem["what"] for problem in report["problems"])
+    result = tune("doctor", "--device", "jetson-orin", "--sysfs-root", tmp_path / "board")
+    assert "\n  note: this is no jetson-orin-nano but a jetson-xavier-nx" in result.out
+    assert "\n  note: these are plain files that nothing answers" in result.out
+
+
+def test_a_board_of_another_family_is_a_fault(tune: Tune, board: Path) -> None:
+    result = tune("doctor", "--device", "raspberry-pi-5", "--sysfs-root", board, "--json")
+    assert result.code == 1
+    wrong = result.json["problems"][0]
+    assert wrong["what"].startswith("raspberry-pi-5 was expected, this is NVIDIA Jetson Orin Nano")
+    assert wrong["mend"] == f"tune doctor --device jetson-orin-nano-super --sysfs-root {board}"
+    assert len(result.json["notes"]) == 1
+
+
+def test_a_board_that_only_its_files_know(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir()
+    plant("thor-jp7", tmp_path / "board")
+    report = tune("doctor", "--device", "pi5", "--sysfs-root", tmp_path / "board", "--json").json
+    assert report["problems"][0]["mend"] == f"tune doctor --device jetson-agx-thor --sysfs-root {tmp_path / 'board'}"
+    report = tune("doctor", "--device", "jetson-agx-thor", "--sysfs-root", tmp_path / "board", "--json").json
+    assert not any("was expected" in problem["what"] for problem in report["problems"])
+    assert "unknown device 'thorr'" in tune("doctor", "--device", "thorr", "--sysfs-root", tmp_path / "board").err
 
 
 def test_restore_puts_back_what_a_killed_run_left(tune: Tune, board: Path) -> None:

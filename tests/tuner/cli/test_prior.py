@@ -57,3 +57,16 @@ def test_a_study_does_not_learn_from_itself(tune: Tune, profile: Path) -> None:
     (default,) = [word for word in name if word.endswith("-130W")]
     assert "cannot learn from itself" in tune(*run, "--fresh", "--prior", default).err
     assert tune(*run, "--study", "mine-2", "--prior", "mine").code in (0, 1)
+
+
+def test_the_same_workload_is_named_first_and_then_the_longest(tune: Tune, profile: Path) -> None:
+    run = ("run", "--replay", profile, "--strategy", "sobol")
+    text = profile.read_text()
+    profile.write_text(text.replace("# workload: toy", "# workload: cats"))
+    assert "cats" in profile.read_text()
+    tune(*run, "--cap", "120W", "--bursts", 8, "--study", "other")
+    profile.write_text(text)
+    found = tune(*run, "--cap", "130W", "--bursts", 7, "--study", "long")
+    assert "device, though of another workload (cats-net), can be learned from: --prior other\n" in found.out
+    tune(*run, "--cap", "135W", "--bursts", 5, "--study", "short")
+    assert f"note: {EARLIER}long" in tune(*run, "--cap", "140W", "--bursts", 5, "--study", "next").out.splitlines()

@@ -322,10 +322,10 @@ class TestStudies:
     def test_yaml_numbers_stay_numbers(self) -> None:
         import yaml
 
-        from tuner.library import _format
+        from tuner.library import format_document
 
         document = {"tiny": 1e-07, "large": 1e22, "no": 1, "on": [True, None, "no", "1.5"], "empty": [{}, []]}
-        assert yaml.safe_load(_format(document, "yaml")) == document
+        assert yaml.safe_load(format_document(document, "yaml")) == document
 
     def test_empty(self, tune: Tune) -> None:
         assert tune("list", "--json").json == []
@@ -365,6 +365,34 @@ class TestStudies:
         assert done["cap"] is None
         assert done["recommended"]["power_w"] is None
         assert set(done["recommended"]["setting"]) == {"cpu_freq_mhz", "batch_size"}
+
+    @pytest.mark.parametrize(
+        ("meter", "said"),
+        [
+            (
+                "false",
+                "(external meter (false): the external meter `false` gave no value: it ended with exit status 1)",
+            ),
+            ("echo hello", "the external meter `echo hello` says 'hello': no number of watts"),
+        ],
+    )
+    def test_a_meter_that_gives_no_watts_is_told(self, meter: str, said: str, tune: Tune) -> None:
+        refused = tune("run", "--device", "cpu", "--cap", "7W", "--meter", meter, "--json")
+        assert refused.code == 2
+        error = refused.json["error"]
+        assert error["message"].startswith("cpu has no power meter that can be used (")
+        assert error["message"].endswith("), so no cap can be held")
+        assert said in error["message"]
+        assert error["hint"].startswith("try it by hand")
+        assert error["hint"].endswith(f": {meter}")
+
+    @pytest.mark.parametrize("cap", [(), ("--cap", "5W")])
+    @pytest.mark.parametrize("device", ["jetson-orin", "raspberry-pi-4"])
+    def test_no_meter_measures_an_emulated_board(self, device: str, cap: tuple[str, ...], tune: Tune) -> None:
+        refused = tune("run", "--device", device, "--emulate", "--meter", "echo 5", *cap, "--json")
+        assert refused.code == 2
+        assert "is emulated, so the meter 'echo 5' would measure another machine" in refused.json["error"]["message"]
+        assert refused.json["error"]["hint"].startswith("leave --meter out")
 
     def test_what_is_advised_where_nothing_holds_the_cap_is_what_the_board_can_do(self, tune: Tune) -> None:
         done = tune("run", "--device", "raspberry-pi-5", "--cap", "3W", "--bursts", "6")

@@ -32,8 +32,10 @@ def test_every_command_has_help() -> None:
     from tuner.cli.main import COMMANDS
 
     for name, (_, text) in COMMANDS.items():
-        done = subprocess.run([TUNE, name, "--help"], capture_output=True, text=True, check=True)
+        environment = {**os.environ, "COLUMNS": "80"}
+        done = subprocess.run([TUNE, name, "--help"], capture_output=True, text=True, check=True, env=environment)
         assert "Usage: tune" in done.stdout
+        assert max(map(len, done.stdout.splitlines())) <= 80
         assert text.endswith(".")
 
 

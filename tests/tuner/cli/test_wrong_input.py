@@ -120,7 +120,7 @@ def test_a_lower_bound_below_another_cap_says_nothing(tune: Tune) -> None:
 def test_a_changed_specification(tune: Tune, profile: Path) -> None:
     tune("run", "--replay", profile, "--cap", "130W", "--study", "mine")
     changed = tune("run", "--replay", profile, "--cap", "140W", "--study", "mine")
-    assert_refused(changed, "cap.watts: 130.0 is now 140.0", "--fresh")
+    assert_refused(changed, "cap.watts: 130 is now 140", "--fresh")
     assert tune("run", "--replay", profile, "--cap", "140W", "--study", "mine", "--fresh").code == 0
     assert len(tune("list", "--json").json) == 2
 
@@ -268,3 +268,17 @@ def test_any_seed(tune: Tune, profile: Path) -> None:
     for strategy in ("ax", "sobol"):
         arguments = ("--replay", profile, "--seed", 2**40, "--strategy", strategy, "--bursts", 7, "--study", strategy)
         assert tune("run", *arguments).code == 0
+
+
+def test_options_say_what_they_want(tune: Tune, profile: Path) -> None:
+    assert_refused(tune("run", "--replay", profile, "--bursts", "nan"), "'nan' is not a valid whole number")
+    assert_refused(tune("fake-board", "board", "--speed", "nan"), "'nan' is not a finite number")
+    assert_refused(tune("run", "--device", "jetson-orin", "--search", ","), "--search , names nothing")
+    assert_refused(tune("compare", profile, "--strategy", " , "), "names nothing")
+
+
+@pytest.mark.parametrize("group", [(), ("profile",)])
+def test_a_group_without_a_command_shows_its_help(tune: Tune, group: tuple[str, ...]) -> None:
+    result = tune(*group)
+    assert result.code == 2
+    assert result.err.startswith("Usage: tune")

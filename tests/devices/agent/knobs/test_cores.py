@@ -71,12 +71,44 @@ def test_cpus_that_are_off_narrow_the_range(tmp_path: Path) -> None:
         sysfs.write(f"{CPUS}cpu{cpu}/online", "0")
     knob = find(sysfs)
     assert knob.allowed() == (1, 4)
-    assert [tuple(problem) for problem in knob.problems()] == [
+    assert knob.problems() == []
+    assert [tuple(problem) for problem in knob.narrowed()] == [
         ("only 4 of 6 CPUs are online", f"echo 1 | sudo tee {CPUS}cpu*/online")
     ]
     put(tmp_path, "proc/device-tree/compatible", "nvidia,p3767-0005\0nvidia,tegra234\0")
-    assert "power mode" in knob.problems()[0].what
-    assert "sudo nvpmodel -m" in knob.problems()[0].mend
+    assert "power mode" in knob.narrowed()[0].what
+    assert "sudo nvpmodel -m" in knob.narrowed()[0].mend
+
+
+def tx2(root: Path, denver: str) -> Kernel:
+    """Four ARM cores, of which CPU 0 is one, and two Denver ones between them."""
+    add_cpus(root, 6, {0: (0, 3, 4, 5), 1: (1, 2)}, STEPS_KHZ)
+    for cpu in (1, 2):
+        put(root, f"{CPUS}cpu{cpu}/online", denver)
+    return Kernel(str(root), "4.9")
+
+
+def test_those_that_are_on_are_held_before_others_and_one_cluster_before_the_next(tmp_path: Path) -> None:
+    knob = find(tx2(tmp_path, "0"))
+    sysfs = knob._sysfs
+    assert knob.allowed() == (1, 4)
+    for count, online in ((4, "0,3,4,5"), (2, "0,3"), (3, "0,3,4"), (4, "0,3,4,5"), (5, "0,1,3,4,5")):
+        knob.hold(count)
+        assert knob.fault(count, False) is None
+        assert sysfs.read(CPUS + "online") == online
+    knob = find(tx2(tmp_path, "1"))
+    assert knob.allowed() == (1, 6)
+    knob.hold(4)
+    assert sysfs.read(CPUS + "online") == "0,3,4,5"
+
+
+def test_a_cpu_that_is_off_for_good_is_none(tmp_path: Path) -> None:
+    orin(tmp_path)
+    (tmp_path / CPUS[1:] / "cpu5/online").unlink()
+    put(tmp_path, CPUS + "online", "0-4")
+    knob = find(SysFs(str(tmp_path)))
+    assert knob.steps == [1, 2, 3, 4, 5]
+    assert knob.narrowed() == []
 
 
 def test_another_writer_is_noticed(tmp_path: Path) -> None:

@@ -222,4 +222,4 @@ def test_a_narrowed_range_on_another_machine_names_the_file(tmp_path: Path) -> N
     put(tmp_path, folder + "scaling_max_freq", "1850000")
     knob = find(sysfs)
     assert knob.allowed() == (1500, 1800)
-    assert [problem.mend for problem in knob.problems()] == [f"echo 2400000 | sudo tee {folder}scaling_max_freq"]
+    assert [problem.mend for problem in knob.narrowed()] == [f"echo 2400000 | sudo tee {folder}scaling_max_freq"]

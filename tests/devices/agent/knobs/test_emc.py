@@ -104,7 +104,7 @@ def test_a_cap_of_the_power_mode_narrows_the_range(
     put(tmp_path, "sys/kernel/" + name, cap)
     knob = find(sysfs)
     assert knob.allowed() == allowed
-    narrowed = [(name in problem.what, "sudo nvpmodel -m" in problem.mend) for problem in knob.problems()]
+    narrowed = [(name in problem.what, "sudo nvpmodel -m" in problem.mend) for problem in knob.narrowed()]
     assert narrowed == ([(True, True)] if allowed[1] < 3199 else [])
 
 

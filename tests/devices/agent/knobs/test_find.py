@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_a_full_board_has_all_in_the_order_in_which_they_are_set(tmp_path: Path)
     knobs, problems = find_knobs(full_board(tmp_path), FakeClock())
     assert [knob.name for knob in knobs] == [GPU, CORES, CPU, EMC]
     assert problems == []
-    assert [problem for knob in knobs for problem in knob.problems()] == []
+    assert [problem for knob in knobs for problem in (*knob.problems(), *knob.narrowed())] == []
 
 
 FILES = [
@@ -62,7 +63,7 @@ FILES = [
     "proc/device-tree/compatible",
 ]
 WRONG = st.sampled_from(
-    [None, "folder", "loop", b"", b"\0", b"-1", b"0", b"\xff\xfe", b"9" * 30, b"1 2 x", b"306000000"]
+    [None, "folder", "loop", "pipe", b"", b"\0", b"-1", b"0", b"\xff\xfe", b"9" * 30, b"1 2 x", b"306000000"]
 )
 
 
@@ -80,6 +81,8 @@ def test_whatever_files_hold_nothing_is_raised(wrong: dict[str, bytes | str | No
                 path.mkdir()
             elif content == "loop":
                 path.symlink_to(path.name)
+            elif content == "pipe":
+                os.mkfifo(path)
         knobs, problems = find_knobs(sysfs, FakeClock())
         for knob in knobs:
             low, high = knob.allowed()
@@ -87,7 +90,7 @@ def test_whatever_files_hold_nothing_is_raised(wrong: dict[str, bytes | str | No
             assert high in knob.steps
             assert low <= knob.default() <= high
             assert all(step > 0 for step in knob.steps)
-            problems += knob.problems()
+            problems += [*knob.problems(), *knob.narrowed()]
             fault = knob.fault(knob.default(), True)
             assert fault is None or fault.reason
         assert all(problem.what and problem.mend for problem in problems)

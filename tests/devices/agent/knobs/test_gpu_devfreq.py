@@ -54,7 +54,7 @@ def test_each_board_is_read(
     assert knob.allowed() == allowed
     assert knob.default() == allowed[1]
     assert knob.files()[-2:] == [f"/sys/class/devfreq/{entry}/{end}_freq" for end in ("min", "max")]
-    narrowed = [problem for problem in knob.problems() if "open now" in problem.what]
+    narrowed = [problem for problem in knob.narrowed() if "open now" in problem.what]
     assert len(narrowed) == (allowed != (steps[0], steps[-1]))
 
 
@@ -98,7 +98,7 @@ def test_what_narrows_the_range_is_said_with_what_mends_it(tmp_path: Path) -> No
     )
     put(tmp_path, "etc/nvpmodel.conf", conf)
     put(tmp_path, GPU + "min_freq", "510000000")
-    upper, lower = find(sysfs).problems()
+    upper, lower = find(sysfs).narrowed()
     assert "306 to 1020 MHz, of which only 510 to 918 MHz are open now: the power mode" in upper.what
     assert upper.mend.endswith("sudo nvpmodel -m 2 (MAXN_SUPER)")
     assert "jetson_clocks" in lower.what
@@ -247,15 +247,28 @@ def test_a_railgated_gpu_has_no_clock_now(tmp_path: Path, monkeypatch: pytest.Mo
     knob.hold(918)
     assert clock.now < 1  # it waits for a clock that does not come, but not for long
     assert knob.fault(918, False) is None
+    sysfs.idle = False
     read = Kernel.read
+    wakes_s = 0.0
 
     def sleeping(self: Kernel, name: str) -> str:
-        if name.endswith("cur_freq"):
+        if name.endswith("cur_freq") and clock.now < wakes_s:
             raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
         return read(self, name)
 
     monkeypatch.setattr(Kernel, "read", sleeping)
-    assert knob.fault(918, True) is None
+    wakes_s = clock.now + 0.2
+    assert knob.fault(918, False) is None
+    assert knob.fault(918, True) is None  # the work has just begun
+    wakes_s = float("inf")
+    knob.hold(816)
+    assert knob.fault(816, False) is None
+    before_s = clock.now
+    fault = knob.fault(816, True)
+    assert fault is not None
+    assert fault.status == "clock_not_applied"
+    assert fault.reason.startswith("the GPU's clock cannot be read while it works: /sys/class/devfreq/")
+    assert clock.now - before_s < 1
 
 
 @pytest.mark.parametrize("version", KERNELS)

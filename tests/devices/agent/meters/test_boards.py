@@ -65,6 +65,16 @@ def test_watts_of_a_board(name: str, tmp_path: Path) -> None:
     meter.close()
 
 
+def test_the_steps_of_a_chip(tmp_path: Path) -> None:
+    sysfs = plant("orin-nano-super-jp6", tmp_path)
+    chip = "sys/devices/platform/bus@0/c240000.i2c/i2c-1/1-0040/hwmon/hwmon1"
+    for shunt, step_a in (("5000", 8e-3), ("2000", 20e-3), ("0", 8e-3), ("", 8e-3)):  # 40 uV over the shunt
+        put(tmp_path, f"{chip}/shunt1_resistor", shunt)
+        meter, _ = find(sysfs)
+        assert meter is not None
+        assert meter.resolution_w == pytest.approx(step_a * 5, rel=0.02)
+
+
 def test_what_is_summed_is_said(tmp_path: Path) -> None:
     meter, _ = find(plant("agx-orin-jp6", tmp_path))
     assert meter is not None

@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.server
 import os
 import shlex
+import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -158,6 +161,44 @@ def test_much_output_is_no_trouble(meters: list[ExternalMeter]) -> None:
     pytest.fail("the last line never came")
 
 
+def test_output_without_pause_is_looked_at_now_and_then(meters: list[ExternalMeter]) -> None:
+    paused, go_on = threading.Event(), threading.Event()
+
+    class Pausing(Clock):
+        def sleep(self, seconds: float) -> None:
+            if threading.current_thread() is threading.main_thread():
+                super().sleep(seconds)
+            else:
+                paused.set()
+                go_on.wait()
+
+    meter = opened(meters, "yes 5", Pausing())
+    assert meter.read()[0] == 5.0
+    assert paused.wait(5)  # before the next look at a pipe that is full again
+    assert meter.read()[0] == 5.0
+    go_on.set()
+
+
+@pytest.mark.parametrize("script", ["trap '' PIPE; while :; do echo 5; sleep 0.1; done", "echo 5; exec sleep 60"])
+def test_a_command_ends_with_an_agent_that_is_killed(script: str, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    agent = (
+        "import sys, time\n"
+        "from devices.agent.clock import Clock\n"
+        "from devices.agent.meters.external import ExternalMeter\n"
+        "print(ExternalMeter(sys.argv[1], Clock()).read()[0], flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    source = shell(f"echo $$ > {shlex.quote(str(file))}; {script}")
+    with subprocess.Popen([sys.executable, "-c", agent, source], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"5.0\n"
+        pid = int(file.read_text())
+        os.kill(pid, 0)
+        process.send_signal(signal.SIGKILL)
+    assert is_gone(pid)
+
+
 class Plug(http.server.BaseHTTPRequestHandler):
     """A plug that answers with the server's `text` and `status`."""
 
@@ -166,6 +207,8 @@ class Plug(http.server.BaseHTTPRequestHandler):
         assert isinstance(server, PlugServer)
         server.asked += 1
         self.send_response(server.status)
+        if server.elsewhere:
+            self.send_header("Location", server.elsewhere.pop())
         self.end_headers()
         self.wfile.write(server.text)
 
@@ -177,6 +220,7 @@ class PlugServer(http.server.HTTPServer):
     text = b"6.5\n"
     status = 200
     asked = 0
+    elsewhere: list[str] = []  # noqa: RUF012
 
 
 @pytest.fixture
@@ -216,6 +260,41 @@ def test_an_address(plug: PlugServer) -> None:
     clock.ahead_s += 0.6
     assert meter.read()[0] == 8.0
     meter.close()
+
+
+def test_an_address_that_says_where_else(plug: PlugServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlugServer, "elsewhere", ["/b", "/a"])
+    plug.status = 302
+    meter = ExternalMeter(f"http://127.0.0.1:{plug.server_port}/", Clock())
+    with pytest.raises(MeterFault, match="answers 302 Found"):  # at last without saying where
+        meter.read()
+    assert plug.asked == 3
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_address_that_drips(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devices.agent.meters.external.STALE_S", 0.2)
+    served: list[bool] = []
+
+    def drip() -> None:
+        connection, _ = server.accept()
+        with connection:
+            try:
+                connection.sendall(said)
+                for _ in range(200):
+                    connection.sendall(b"5")
+                    time.sleep(0.05)
+            except OSError:
+                served.append(True)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        meter = ExternalMeter(f"http://127.0.0.1:{server.getsockname()[1]}/", Clock())
+        with pytest.raises(MeterFault, match="does not answer: no whole answer within"):
+            meter.read()
+        thread.join(5)
+    assert served  # the connection was given up
 
 
 def test_an_address_without_a_server(plug: PlugServer) -> None:

@@ -40,6 +40,7 @@ def test_a_machine_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NvmlError) as caught:
         Nvml.open()
     assert caught.value.name == "NVML_ERROR_LIBRARY_NOT_FOUND"
+    assert caught.value.reason.count("libnvidia-ml-that-is-not.so.1") == 1
     with pytest.raises(AgentError, match="NVML_ERROR_LIBRARY_NOT_FOUND") as refused:
         Nvidia(SysFs(), Clock())
     assert refused.value.kind == "device"

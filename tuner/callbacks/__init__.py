@@ -1,0 +1,1 @@
+"""A frozen config in the trainings of other libraries: `tuner.callbacks.huggingface`, `tuner.callbacks.lightning`."""
